@@ -1,0 +1,45 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void make_printable(char *text) {
+    for (char *c = text; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            *c = '?';
+        }
+    }
+}
+
+/* A sentence cut by the buffer may end inside a UTF-8 sequence: take the broken sequence off. */
+static void cut_at_character(char *text, size_t length) {
+    size_t start = length;
+    while (start > 0 && ((unsigned char)text[start - 1] & 0xc0) == 0x80) {
+        start--;
+    }
+    if (start > 0 && (unsigned char)text[start - 1] >= 0xc0) {
+        text[start - 1] = '\0';
+    }
+}
+
+ew_status ew_fail(ew_error *error, ew_status status, const char *format, ...) {
+    if (error) {
+        va_list arguments;
+        va_start(arguments, format);
+        int wanted = vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+        if (wanted < 0) {
+            error->message[0] = '\0';
+        } else if ((size_t)wanted >= sizeof error->message) {
+            cut_at_character(error->message, sizeof error->message - 1);
+        }
+        make_printable(error->message);
+        error->status = status;
+    }
+    return status;
+}
+
+ew_status ew_fail_memory(ew_error *error, size_t bytes, const char *what) {
+    return ew_fail(error, EW_ERROR_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+}

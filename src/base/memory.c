@@ -1,0 +1,59 @@
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64, SMALLEST_CAPACITY = 8 };
+
+void *ew_allocate(size_t count, size_t size) {
+    if (count == 0 || size == 0) {
+        count = size = 1;
+    }
+    return calloc(count, size);
+}
+
+void *ew_allocate_aligned(size_t count, size_t size) {
+    size_t bytes;
+    if (!ew_multiply_size(count, size, &bytes) || !ew_add_size(bytes, ALIGNMENT, &bytes)) {
+        return NULL;
+    }
+    bytes -= bytes % ALIGNMENT;
+    void *memory = aligned_alloc(ALIGNMENT, bytes);
+    if (memory) {
+        memset(memory, 0, bytes);
+    }
+    return memory;
+}
+
+bool ew_grow(void **array, size_t *capacity, size_t wanted, size_t size) {
+    if (wanted <= *capacity) {
+        return true;
+    }
+    size_t grown = *capacity > SIZE_MAX / 2 ? wanted : *capacity * 2;
+    if (grown < SMALLEST_CAPACITY) {
+        grown = SMALLEST_CAPACITY;
+    }
+    if (grown < wanted) {
+        grown = wanted;
+    }
+    size_t bytes;
+    if (!ew_multiply_size(grown, size, &bytes)) {
+        return false;
+    }
+    void *moved = realloc(*array, bytes);
+    if (!moved) {
+        return false;
+    }
+    *array = moved;
+    *capacity = grown;
+    return true;
+}
+
+char *ew_copy_text(const char *text, size_t length) {
+    char *copy = malloc(length + 1);
+    if (copy) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
