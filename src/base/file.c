@@ -34,8 +34,8 @@ static ew_status open_regular(const char *path, int *descriptor, size_t *size, e
 }
 
 ew_status ew_map_file(const char *path, ew_mapping *mapping, ew_error *error) {
-    int fd;
-    size_t size;
+    int fd = -1;
+    size_t size = 0;
     *mapping = (ew_mapping){0};
     ew_status status = open_regular(path, &fd, &size, error);
     if (status != EW_OK) {
@@ -77,8 +77,8 @@ static bool read_fully(int fd, char *bytes, size_t size) {
 }
 
 ew_status ew_read_file(const char *path, size_t limit, char **text, size_t *length, ew_error *error) {
-    int fd;
-    size_t size;
+    int fd = -1;
+    size_t size = 0;
     ew_status status = open_regular(path, &fd, &size, error);
     if (status != EW_OK) {
         return status;
