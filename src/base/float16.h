@@ -1,11 +1,14 @@
-/* IEEE binary16 and bfloat16 to and from float, exactly and portably (no F16C or ARM conversion needed). */
+/* 16-bit floating point <-> float32. To float32: exact. From float32: round to nearest, ties to even; too large
+ * becomes infinity, too small becomes a denormal or a signed zero; a NaN stays a NaN. Formats: IEEE 754 binary16
+ * (1 + 5 + 10 bits) and bfloat16 (the upper half of a float32). Integer operations only, so that no FPU mode and
+ * no conversion instruction can change a bit. */
 #ifndef EW_BASE_FLOAT16_H
 #define EW_BASE_FLOAT16_H
 
 #include <stdint.h>
 #include <string.h>
 
-static inline float ew_bits_to_float(uint32_t bits) {
+static inline float ew_float_from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -17,43 +20,55 @@ static inline uint32_t ew_float_to_bits(float value) {
     return bits;
 }
 
-/* Exact for every value, denormals, infinity and NaN included. */
-static inline float ew_float16_to_float(uint16_t half) {
+static inline float ew_f16_to_f32(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = (half >> 10) & 31, fraction = half & 0x3ff;
-    if (exponent == 0) {
-        float magnitude = (float)fraction * 0x1p-24f;
-        return sign ? -magnitude : magnitude;
+    uint32_t exponent = (half >> 10) & 31;
+    uint32_t fraction = half & 0x3ff;
+    if (exponent == 31) {
+        return ew_float_from_bits(sign | 0x7f800000 | fraction << 13);
     }
-    uint32_t widened = exponent == 31 ? 255 : exponent + 112;
-    return ew_bits_to_float(sign | widened << 23 | fraction << 13);
+    if (exponent == 0) {
+        if (fraction == 0) {
+            return ew_float_from_bits(sign);
+        }
+        /* A denormal is fraction * 2^-24: shift its highest bit to the place of the implicit one. */
+        uint32_t shift = (uint32_t)__builtin_clz(fraction) - 21;
+        fraction = fraction << shift & 0x3ff;
+        exponent = 1 - shift;
+    }
+    return ew_float_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* Round to nearest, ties to even; beyond the range infinity; NaN stays NaN (quiet). */
-static inline uint16_t ew_float_to_float16(float value) {
+static inline uint16_t ew_f32_to_f16(float value) {
     uint32_t bits = ew_float_to_bits(value);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    uint32_t sign = bits >> 16 & 0x8000;
     uint32_t magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000) {
-        return sign | 0x7e00;
+        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
     }
-    if (magnitude >= 0x477ff000) { /* 65520 and above round to infinity */
-        return sign | 0x7c00;
+    if (magnitude >= 0x477ff000) { /* 65520, half way between the largest binary16 and 2^16 */
+        return (uint16_t)(sign | 0x7c00);
     }
-    if (magnitude < 0x38800000) { /* below 2^-14: a multiple of 2^-24, found by an addition that rounds there */
-        float shifted = ew_bits_to_float(magnitude) + 0.5f;
-        return sign | (uint16_t)(ew_float_to_bits(shifted) - 0x3f000000);
+    if (magnitude >= 0x38800000) { /* 2^-14: normal. A carry out of the fraction moves into the exponent. */
+        uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+        return (uint16_t)(sign | (rounded - (112u << 23)) >> 13);
     }
-    uint32_t odd = magnitude >> 13 & 1;
-    return sign | (uint16_t)((magnitude - 0x38000000 + 0xfff + odd) >> 13);
+    if (magnitude <= 0x33000000) { /* 2^-25, half the smallest denormal, ties to zero */
+        return (uint16_t)sign;
+    }
+    uint32_t shift = 126 - (magnitude >> 23); /* of the 24-bit significand to units of 2^-24 */
+    uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
+    uint32_t half = significand >> shift;
+    uint32_t rest = significand & ((1u << shift) - 1), middle = 1u << (shift - 1);
+    half += rest > middle || (rest == middle && (half & 1));
+    return (uint16_t)(sign | half);
 }
 
-static inline float ew_bfloat16_to_float(uint16_t half) {
-    return ew_bits_to_float((uint32_t)half << 16);
+static inline float ew_bf16_to_f32(uint16_t upper) {
+    return ew_float_from_bits((uint32_t)upper << 16);
 }
 
-/* Round to nearest, ties to even; NaN stays NaN (quiet). */
-static inline uint16_t ew_float_to_bfloat16(float value) {
+static inline uint16_t ew_f32_to_bf16(float value) {
     uint32_t bits = ew_float_to_bits(value);
     if ((bits & 0x7fffffff) > 0x7f800000) {
         return (uint16_t)(bits >> 16 | 0x40);
