@@ -122,7 +122,7 @@ static float read_table(const ew_matrix *matrix, const void *table, size_t row, 
         return ((const float *)table)[tile * EW_TILE_ROWS + lane];
     }
     size_t n_groups = (matrix->cols + matrix->group - 1) / matrix->group;
-    return ew_float16_to_float(((const uint16_t *)table)[(tile * n_groups + group_index) * EW_TILE_ROWS + lane]);
+    return ew_f16_to_f32(((const uint16_t *)table)[(tile * n_groups + group_index) * EW_TILE_ROWS + lane]);
 }
 
 float ew_matrix_scale(const ew_matrix *matrix, size_t row, size_t group_index) {
@@ -138,7 +138,7 @@ static void read_float_row(const ew_matrix *matrix, size_t row, float *out) {
     for (size_t col = 0; col < matrix->cols; col++) {
         size_t index = first + col * EW_TILE_ROWS;
         out[col] = matrix->format == EW_MATRIX_F32 ? ((const float *)matrix->codes)[index]
-                                                   : ew_bfloat16_to_float(((const uint16_t *)matrix->codes)[index]);
+                                                   : ew_bf16_to_f32(((const uint16_t *)matrix->codes)[index]);
     }
 }
 
