@@ -1,0 +1,60 @@
+#include "grade/work.h"
+
+#include <stdlib.h>
+
+typedef struct ew_work_chunk {
+    struct ew_work_chunk *next;
+    _Alignas(16) char bytes[];
+} ew_work_chunk;
+
+void ew_work_begin(ew_work *work) {
+    work->chunks = NULL;
+    work->at = work->first;
+    work->end = work->first + EW_WORK_FIRST;
+    work->total = 0;
+    work->fuel = EW_WORK_FUEL;
+    work->memory_out = false;
+    work->exhausted = false;
+}
+
+void ew_work_end(ew_work *work) {
+    while (work->chunks) {
+        ew_work_chunk *chunk = work->chunks;
+        work->chunks = chunk->next;
+        free(chunk);
+    }
+    work->at = work->end = NULL;
+}
+
+static bool add_chunk(ew_work *work, size_t size) {
+    size_t wanted = size > 65536 ? size : 65536;
+    if (size > EW_WORK_LIMIT || work->total + wanted > EW_WORK_LIMIT) {
+        work->exhausted = true;
+        return false;
+    }
+    ew_work_chunk *chunk = malloc(sizeof *chunk + wanted);
+    if (!chunk) {
+        work->memory_out = true;
+        return false;
+    }
+    chunk->next = work->chunks;
+    work->chunks = chunk;
+    work->total += wanted;
+    work->at = chunk->bytes;
+    work->end = chunk->bytes + wanted;
+    return true;
+}
+
+void *ew_work_allocate(ew_work *work, size_t size) {
+    if (size > EW_WORK_LIMIT) {
+        work->exhausted = true;
+        return NULL;
+    }
+    size = (size + 15) & ~(size_t)15;
+    if (ew_work_stopped(work) || ((size_t)(work->end - work->at) < size && !add_chunk(work, size))) {
+        return NULL;
+    }
+    void *result = work->at;
+    work->at += size;
+    return result;
+}
