@@ -10,14 +10,7 @@
 
 #include "base/error.h"
 #include "format/dtype.h"
-
-typedef struct ew_string {
-    const char *data; /* not NUL-terminated; may hold any bytes */
-    size_t length;
-} ew_string;
-
-/* Whether the view holds exactly the bytes of the C string. */
-bool ew_string_is(ew_string string, const char *text);
+#include "format/names.h"
 
 /* The numbers are those of the format. */
 typedef enum ew_gguf_type {

@@ -1,0 +1,104 @@
+#include "base/sha256.h"
+
+#include <string.h>
+
+/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2). */
+static const uint32_t round_constants[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static uint32_t rotate(uint32_t x, int n) {
+    return x >> n | x << (32 - n);
+}
+
+static void expand(const uint8_t *block, uint32_t w[64]) {
+    for (int t = 0; t < 16; t++) {
+        const uint8_t *b = block + 4 * t;
+        w[t] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+    }
+    for (int t = 16; t < 64; t++) {
+        uint32_t s0 = rotate(w[t - 15], 7) ^ rotate(w[t - 15], 18) ^ w[t - 15] >> 3;
+        uint32_t s1 = rotate(w[t - 2], 17) ^ rotate(w[t - 2], 19) ^ w[t - 2] >> 10;
+        w[t] = w[t - 16] + s0 + w[t - 7] + s1;
+    }
+}
+
+static void compress(uint32_t state[8], const uint8_t *block) {
+    uint32_t w[64], v[8];
+    expand(block, w);
+    memcpy(v, state, sizeof v);
+    for (int t = 0; t < 64; t++) {
+        uint32_t sum1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
+        uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
+        uint32_t t1 = v[7] + sum1 + choice + round_constants[t] + w[t];
+        uint32_t sum0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
+        uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
+        memmove(v + 1, v, 7 * sizeof v[0]);
+        v[4] += t1;
+        v[0] = t1 + sum0 + majority;
+    }
+    for (int i = 0; i < 8; i++) {
+        state[i] += v[i];
+    }
+}
+
+void ew_sha256_begin(ew_sha256 *hash) {
+    static const uint32_t initial[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    *hash = (ew_sha256){0};
+    memcpy(hash->state, initial, sizeof initial);
+}
+
+void ew_sha256_add(ew_sha256 *hash, const void *bytes, size_t length) {
+    const uint8_t *next = bytes;
+    size_t held = hash->length % 64;
+    hash->length += length;
+    if (held > 0) {
+        size_t wanted = 64 - held < length ? 64 - held : length;
+        memcpy(hash->block + held, next, wanted);
+        next += wanted;
+        length -= wanted;
+        if (held + wanted < 64) {
+            return;
+        }
+        compress(hash->state, hash->block);
+    }
+    for (; length >= 64; length -= 64, next += 64) {
+        compress(hash->state, next);
+    }
+    if (length > 0) {
+        memcpy(hash->block, next, length);
+    }
+}
+
+void ew_sha256_end(ew_sha256 *hash, uint8_t digest[32]) {
+    static const uint8_t padding[64] = {0x80};
+    uint64_t bits = hash->length * 8;
+    uint8_t length[8];
+    for (int i = 0; i < 8; i++) {
+        length[i] = (uint8_t)(bits >> (56 - 8 * i));
+    }
+    ew_sha256_add(hash, padding, 1 + (119 - hash->length % 64) % 64);
+    ew_sha256_add(hash, length, sizeof length);
+    for (int i = 0; i < 32; i++) {
+        digest[i] = (uint8_t)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
+    }
+}
+
+void ew_sha256_end_hex(ew_sha256 *hash, char hex[65]) {
+    static const char digits[] = "0123456789abcdef";
+    uint8_t digest[32];
+    ew_sha256_end(hash, digest);
+    for (int i = 0; i < 32; i++) {
+        hex[2 * i] = digits[digest[i] >> 4];
+        hex[2 * i + 1] = digits[digest[i] & 15];
+    }
+    hex[64] = '\0';
+}
