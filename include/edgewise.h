@@ -1,4 +1,4 @@
-/* Edgewise: on-device LLM reasoning. Being written: the errors below are settled. */
+/* Edgewise: on-device LLM reasoning. One library: models, sessions, streams, replies, grading. */
 #ifndef EDGEWISE_H
 #define EDGEWISE_H
 
@@ -34,6 +34,245 @@ typedef struct ew_error {
     ew_status status;
     char message[512]; /* UTF-8, NUL-terminated, no newline */
 } ew_error;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Structs that callers fill begin with `size`: set it to sizeof the struct (the EW_..._INIT macros do, and give
+ * the defaults). A library newer than the program reads only what the program knows; fields that it does not know
+ * are refused by an older library unless they are zero.
+ *
+ * Text is UTF-8. Tokens are int32_t ids.
+ *
+ * What is what
+ *
+ *   A MODEL is weights, tokenizer and chat template of one file or folder: mapped, constant, and safe to share
+ *   between threads and sessions. Opening one that `edgewise quantize` made costs milliseconds.
+ *
+ *   A SESSION runs a model: it owns the threads and the memory of the KV cache. One thread at a time may use a session
+ *   and its streams; only ew_session_cancel may be called from anywhere. Several sessions of one model run side by side.
+ *
+ *   A STREAM is one sequence of tokens in a session, with the KV cells that were computed for it. Streams are forked
+ *   (the copy shares the cells until it diverges), truncated and evaluated together in batches.
+ *
+ * A stream's results do not depend on what else runs: see docs/arithmetic.md.
+ *
+ *   ew_model *model;
+ *   ew_session *session;
+ *   ew_stream *stream;
+ *   ew_error error;
+ *   if (ew_model_open("smollm2.gguf", NULL, &model, &error) || ew_session_open(model, NULL, &session, &error) ||
+ *       ew_stream_open(session, &stream, &error)) ...
+ *   ew_message question = {"user", "What is the capital of France?", 30};
+ *   ew_reply_options options = EW_REPLY_OPTIONS_INIT;
+ *   ew_reply reply;
+ *   if (ew_reply_to(stream, &question, 1, &options, &reply, &error)) ...
+ *   printf("%s\n", reply.text);
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct ew_model ew_model;
+typedef struct ew_session ew_session;
+typedef struct ew_stream ew_stream;
+
+/* ---- Model ---- */
+
+typedef enum ew_weights {
+    EW_WEIGHTS_AUTO = 0, /* as the file has them; a file that `quantize` did not make runs as BF16 if all of its
+                            weights are BF16, else as F32 */
+    EW_WEIGHTS_F32,      /* the unquantized reference: float weights and activations, and a float KV cache */
+    EW_WEIGHTS_BF16      /* the same with weights rounded to bfloat16 */
+} ew_weights;
+
+typedef enum ew_kv {
+    EW_KV_AUTO = 0, /* INT8 for a quantized model, F32 for the unquantized reference */
+    EW_KV_INT8,
+    EW_KV_F32 /* the unquantized reference only */
+} ew_kv;
+
+typedef struct ew_model_options {
+    size_t size;
+    ew_weights weights;
+    ew_kv kv;
+    const char *chat_template; /* NULL: recognised from the file; else a name that `edgewise run --help` lists */
+    size_t n_threads;          /* for converting weights while opening (the reference only); 0: as many as are useful */
+} ew_model_options;
+#define EW_MODEL_OPTIONS_INIT {sizeof(ew_model_options), EW_WEIGHTS_AUTO, EW_KV_AUTO, NULL, 0}
+
+/* Opens a file that `edgewise quantize` made, another GGUF file, or a Hugging Face folder. `options` may be NULL.
+ * The file must not change while the model is open. A chat template that is not recognised is no error here: it is one when a conversation is rendered. */
+EW_API ew_status ew_model_open(const char *path, const ew_model_options *options, ew_model **model, ew_error *error);
+/* After its sessions are closed. NULL is fine. */
+EW_API void ew_model_close(ew_model *model);
+
+typedef struct ew_model_info {
+    size_t size;
+    const char *architecture;   /* "qwen2", "qwen3", "llama" */
+    const char *chat_template;  /* the template's name; NULL when none is recognised */
+    size_t n_layers, d_model, n_heads, n_kv_heads, head_dim, vocab_size;
+    size_t context_length;      /* positions that the model was made for */
+    bool quantized;             /* integer arithmetic; false: the unquantized reference */
+    bool own_file;              /* made by `edgewise quantize` */
+    bool thinks;                /* the template can turn thinking on and off (Qwen3) */
+    size_t weight_bytes;        /* mapped or allocated */
+    size_t kv_bytes_per_token;
+    const char *source_fingerprint;  /* hexadecimal; NULL for a file that `quantize` did not make */
+    const char *weights_fingerprint;
+} ew_model_info;
+/* Fills *info (info->size set by the caller); the strings live as long as the model. */
+EW_API void ew_model_describe(const ew_model *model, ew_model_info *info);
+
+/* Tokens of a text, to be freed with ew_free. `specials`: text such as "<|im_end|>" becomes that token; leave it false
+ * for anything that a stranger wrote. */
+EW_API ew_status ew_tokenize(const ew_model *model, const char *text, size_t length, bool specials, int32_t **tokens,
+                             size_t *n_tokens, ew_error *error);
+/* The exact bytes of tokens, NUL-terminated, to be freed with ew_free; cut characters are not repaired. */
+EW_API ew_status ew_detokenize(const ew_model *model, const int32_t *tokens, size_t n_tokens, char **text,
+                               size_t *length, ew_error *error);
+
+/* One message of a conversation. */
+typedef struct ew_message {
+    const char *role;    /* "system", "user" or "assistant" */
+    const char *content; /* need not be NUL-terminated */
+    size_t length;       /* bytes of content */
+} ew_message;
+
+/* The prompt that a conversation becomes, ending in the header of the reply to come: as text (may be NULL) and as
+ * tokens (may be NULL), both to be freed with ew_free. Special-token text in a message stays text. `thinking` matters to templates
+ * that can turn it off. */
+EW_API ew_status ew_render(const ew_model *model, const ew_message *messages, size_t n_messages, bool thinking,
+                           char **text, int32_t **tokens, size_t *n_tokens, ew_error *error);
+
+EW_API void ew_free(void *memory); /* what this library allocated and says so */
+
+/* ---- Session ---- */
+
+typedef struct ew_session_options {
+    size_t size;
+    size_t n_threads;      /* 0: the fast cores that the cgroup allows */
+    size_t context_length; /* most positions of one stream; 0: the model's own */
+    size_t chunk;          /* tokens of a prompt evaluated together; 0: 128. Results do not depend on it */
+    size_t kv_bytes;       /* most memory for KV cells, all streams together; 0: no limit but the machine's */
+} ew_session_options;
+#define EW_SESSION_OPTIONS_INIT {sizeof(ew_session_options), 0, 0, 0, 0}
+
+EW_API ew_status ew_session_open(const ew_model *model, const ew_session_options *options, ew_session **session,
+                                 ew_error *error);
+/* Closes its streams too. NULL is fine. */
+EW_API void ew_session_close(ew_session *session);
+
+/* Makes the running call on this session stop soon: ew_reply_to returns what it has, ew_evaluate fails with
+ * EW_ERROR_CANCELLED. If none is running, the next one stops at once. May be called from any thread and from a signal
+ * handler. */
+EW_API void ew_session_cancel(ew_session *session);
+
+typedef struct ew_session_info {
+    size_t size;
+    size_t n_threads, context_length;
+    const char *instruction_set; /* the kernels in use: "avx512", "neon", ... */
+    size_t kv_bytes;             /* held now, all streams together; shared cells once */
+    size_t n_streams;
+    uint64_t n_evaluated;        /* tokens evaluated since the session was opened: what a cached prefix saves is not in it */
+} ew_session_info;
+EW_API void ew_session_describe(const ew_session *session, ew_session_info *info);
+
+/* ---- Streams ---- */
+
+EW_API ew_status ew_stream_open(ew_session *session, ew_stream **stream, ew_error *error);
+/* A new stream with the same tokens; cells are shared and copied only where the two diverge. */
+EW_API ew_status ew_stream_fork(ew_stream *stream, ew_stream **fork, ew_error *error);
+EW_API void ew_stream_close(ew_stream *stream); /* NULL is fine */
+
+EW_API size_t ew_stream_length(const ew_stream *stream);
+/* The tokens evaluated so far, ew_stream_length of them; valid until the stream changes. */
+EW_API const int32_t *ew_stream_tokens(const ew_stream *stream);
+/* Forgets all but the first `length` tokens. */
+EW_API void ew_stream_truncate(ew_stream *stream, size_t length);
+
+/* One token to append to one stream. */
+typedef struct ew_input {
+    ew_stream *stream;
+    int32_t token;
+    bool wants_logits;
+} ew_input;
+
+/* Appends the tokens to their streams, in order, and computes: logits [number of inputs that want them][vocab_size] in the order of
+ * the inputs (NULL if none wants them), hidden [n_inputs][d_model] after the final norm (NULL: not wanted). All
+ * streams belong to `session`. On error the streams are as they were before the call.
+ * Errors: EW_ERROR_CONTEXT (a stream or the KV memory is full), EW_ERROR_NUMERIC (a logit is not finite),
+ * EW_ERROR_CANCELLED, EW_ERROR_MEMORY, EW_ERROR_ARGUMENT. */
+EW_API ew_status ew_evaluate(ew_session *session, const ew_input *inputs, size_t n_inputs, float *logits,
+                             float *hidden, ew_error *error);
+
+/* ---- Sampling ---- */
+
+/* The order is: repetition penalty, temperature, top_k, top_p, min_p; candidates are sorted by logit, equal logits by
+ * the smaller id. */
+typedef struct ew_sampling {
+    size_t size;
+    float temperature;        /* 0: greedy, and the next three do not matter */
+    uint32_t top_k;           /* keep the k best; 0: off */
+    float top_p;              /* keep the best whose predecessors' probabilities sum to less than p; 1: off */
+    float min_p;              /* keep those of at least min_p times the best's probability; 0: off */
+    float repetition_penalty; /* logits of tokens seen in prompt or reply: divided if > 0, else multiplied; 1: off */
+    uint64_t seed;            /* a draw depends on (seed, stream, position) only */
+} ew_sampling;
+#define EW_SAMPLING_INIT {sizeof(ew_sampling), 0.0f, 0, 1.0f, 0.0f, 1.0f, 0}
+
+/* What the model's authors recommend (generation_config.json); greedy if they say nothing. */
+EW_API void ew_model_sampling(const ew_model *model, ew_sampling *sampling);
+
+/* ---- Replies ---- */
+
+typedef struct ew_reply_options {
+    size_t size;
+    ew_sampling sampling;
+    size_t max_tokens;       /* 0: until the context is full */
+    const char *const *stop; /* strings that end the reply; not part of it */
+    size_t n_stop;
+    bool thinking;           /* for templates that can turn it off */
+    bool log_probabilities;  /* fill reply.log_probabilities */
+    /* May be NULL. Text as it comes, complete characters only; a part of a stop string is held back until it is known
+     * not to be one. Returning false ends the reply as ew_session_cancel does. */
+    bool (*on_text)(void *context, const char *text, size_t length);
+    /* May be NULL. Tokens of the prompt evaluated so far. */
+    void (*on_prompt)(void *context, size_t done, size_t total);
+    void *context;
+} ew_reply_options;
+#define EW_REPLY_OPTIONS_INIT {sizeof(ew_reply_options), EW_SAMPLING_INIT, 0, NULL, 0, true, false, NULL, NULL, NULL}
+
+typedef enum ew_stop_reason {
+    EW_STOP_END = 0,  /* the model ended its turn */
+    EW_STOP_STRING,   /* a stop string */
+    EW_STOP_LENGTH,   /* max_tokens */
+    EW_STOP_CONTEXT,  /* the context is full */
+    EW_STOP_CANCELLED
+} ew_stop_reason;
+EW_API const char *ew_stop_reason_name(ew_stop_reason reason); /* "stop", "string", "length", "context", "cancelled" */
+
+typedef struct ew_reply {
+    char *text; /* NUL-terminated, without the end token and stop string */
+    size_t length;
+    int32_t *tokens;          /* all that were drawn, an end token included */
+    float *log_probabilities; /* [n_tokens] log softmax(logits / T) of each, before penalty and truncation (T = 1 if
+                                 greedy); NULL if not asked for */
+    size_t n_tokens;
+    ew_stop_reason stop_reason;
+    size_t n_prompt_tokens;   /* of the rendered conversation */
+    size_t n_cached_tokens;   /* of these, cells that were there from before */
+    size_t n_dropped_messages; /* old messages left out because the context is full; the system message never is */
+    double prompt_seconds, reply_seconds;
+} ew_reply;
+EW_API void ew_reply_free(ew_reply *reply); /* safe on {0} */
+
+/* Answers a conversation on a stream. The conversation is rendered and tokenized whole; cells of the longest common
+ * prefix with what the stream holds are kept, the rest is evaluated, so that the next turn costs only what is new
+ * and gives exactly what a fresh stream would. When it does not fit the context, the oldest turns are left out
+ * whole (a user's message with its answer), never the system message, never the last message; reply->n_dropped_messages
+ * says how many. A cancelled reply is EW_OK with what there is. *reply is freed by ew_reply_free. */
+EW_API ew_status ew_reply_to(ew_stream *stream, const ew_message *messages, size_t n_messages,
+                             const ew_reply_options *options, ew_reply *reply, ew_error *error);
+
+/* The same for a bare prompt of tokens, without a template. */
+EW_API ew_status ew_continue(ew_stream *stream, const int32_t *tokens, size_t n_tokens,
+                             const ew_reply_options *options, ew_reply *reply, ew_error *error);
 
 /* ---- Grading ------------------------------------------------------------------------------------------------
  * Do a reply and a gold answer say the same thing? docs/grading.md has the rules. Any input is safe, hostile ones

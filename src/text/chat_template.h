@@ -43,12 +43,6 @@ void ew_chat_template_free(ew_chat_template *chat); /* safe on {0} */
 /* The names, for help texts: NULL after the last. */
 const char *ew_chat_template_name(size_t index);
 
-typedef struct ew_message {
-    const char *role; /* "system", "user" or "assistant" */
-    const char *content;
-    size_t length; /* bytes of content */
-} ew_message;
-
 enum {
     EW_CHAT_GENERATE = 1,   /* end with the header of the reply to come */
     EW_CHAT_NO_THINKING = 2 /* Qwen3: after that header an empty think block (enable_thinking = false) */
