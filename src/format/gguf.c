@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum {
+    MAGIC = 0x46554747, /* "GGUF", little-endian */
     MAX_KEY_BYTES = 65535,
     MAX_TENSOR_NAME = 255,
     MAX_VALUES = 1 << 16,
@@ -29,32 +30,24 @@ static ew_status fail_short(const cursor *at, const char *what) {
                    at->path, what);
 }
 
-static ew_status take(cursor *at, size_t bytes, const uint8_t **taken, const char *what) {
+static ew_status take_number(cursor *at, void *number, size_t bytes, const char *what) {
     if (bytes > at->left) {
         return fail_short(at, what);
     }
-    *taken = at->next;
+    memcpy(number, at->next, bytes);
     at->next += bytes;
     at->left -= bytes;
     return EW_OK;
 }
 
 static ew_status take_u32(cursor *at, uint32_t *value, const char *what) {
-    const uint8_t *bytes;
-    ew_status status = take(at, sizeof *value, &bytes, what);
-    if (status == EW_OK) {
-        memcpy(value, bytes, sizeof *value);
-    }
-    return status;
+    *value = 0;
+    return take_number(at, value, sizeof *value, what);
 }
 
 static ew_status take_u64(cursor *at, uint64_t *value, const char *what) {
-    const uint8_t *bytes;
-    ew_status status = take(at, sizeof *value, &bytes, what);
-    if (status == EW_OK) {
-        memcpy(value, bytes, sizeof *value);
-    }
-    return status;
+    *value = 0;
+    return take_number(at, value, sizeof *value, what);
 }
 
 static ew_status take_string(cursor *at, ew_string *string, const char *what) {
@@ -74,10 +67,10 @@ static ew_status take_string(cursor *at, ew_string *string, const char *what) {
 }
 
 static ew_status read_counts(ew_gguf *gguf, cursor *at) {
-    const uint8_t *magic;
+    uint32_t magic;
     uint64_t n_tensors, n_values;
-    ew_status status = take(at, 4, &magic, "its first bytes");
-    if (status != EW_OK || memcmp(magic, "GGUF", 4) != 0) {
+    ew_status status = take_u32(at, &magic, "its first bytes");
+    if (status != EW_OK || magic != MAGIC) {
         return ew_fail(at->error, EW_ERROR_FORMAT, "%s is not a GGUF file: it does not begin with \"GGUF\"", at->path);
     }
     if ((status = take_u32(at, &gguf->version, "its header")) != EW_OK) {
@@ -106,11 +99,6 @@ static ew_status read_counts(ew_gguf *gguf, cursor *at) {
     return EW_OK;
 }
 
-static size_t scalar_bytes(uint32_t type) {
-    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < sizeof bytes ? bytes[type] : 0;
-}
-
 static ew_status fail_value(const cursor *at, ew_string key, const char *problem) {
     return ew_fail(at->error, EW_ERROR_FORMAT, "%s: metadata key %.*s %s", at->path,
                    (int)(key.length < 200 ? key.length : 200), key.data, problem);
@@ -134,12 +122,14 @@ static ew_status read_elements(ew_gguf_value *value, cursor *at) {
         value->bytes = (size_t)(at->next - start);
         return EW_OK;
     }
-    size_t size = scalar_bytes(value->element_type);
+    size_t size = ew_gguf_scalar_bytes(value->element_type);
     if (value->count > at->left / size) {
         return fail_short(at, "a value of the metadata");
     }
     value->bytes = (size_t)value->count * size;
-    return take(at, value->bytes, &value->data, "a value of the metadata");
+    at->next += value->bytes;
+    at->left -= value->bytes;
+    return EW_OK;
 }
 
 static ew_status read_value(ew_gguf_value *value, cursor *at) {
@@ -248,7 +238,7 @@ static ew_status read_type(ew_gguf_tensor *tensor, cursor *at) {
 }
 
 static ew_status read_tensor(ew_gguf_tensor *tensor, uint64_t *offset, char **names, cursor *at) {
-    ew_string name;
+    ew_string name = {0};
     ew_status status = take_string(at, &name, "the table of tensors");
     if (status != EW_OK) {
         return status;

@@ -31,6 +31,9 @@ typedef enum ew_gguf_type {
 
 const char *ew_gguf_type_name(ew_gguf_type type); /* "uint32", "string", ... */
 
+/* Bytes of one element as stored; 0 for strings, arrays and unknown numbers. */
+size_t ew_gguf_scalar_bytes(uint32_t type);
+
 /* One metadata entry. For arrays `type` is EW_GGUF_ARRAY, element_type that of the elements (never ARRAY: nested
  * arrays are refused at open) and count their number; otherwise element_type equals type and count is 1. `data`
  * is where the (first) element stands in the file, `bytes` the size of all elements as stored. */

@@ -8,6 +8,11 @@ const char *ew_gguf_type_name(ew_gguf_type type) {
     return names[type];
 }
 
+size_t ew_gguf_scalar_bytes(uint32_t type) {
+    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    return type < sizeof bytes ? bytes[type] : 0;
+}
+
 const char *ew_gguf_path(const ew_gguf *gguf) {
     return gguf->path;
 }
@@ -144,9 +149,9 @@ ew_status ew_gguf_get_u64(const ew_gguf *gguf, const char *key, bool *found, uin
 }
 
 ew_status ew_gguf_get_u32(const ew_gguf *gguf, const char *key, bool *found, uint32_t *value, ew_error *error) {
-    uint64_t wide = *value;
+    uint64_t wide = 0;
     ew_status status = ew_gguf_get_u64(gguf, key, found, &wide, error);
-    if (status != EW_OK) {
+    if (status != EW_OK || (found && !*found)) {
         return status;
     }
     if (wide > UINT32_MAX) {

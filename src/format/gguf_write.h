@@ -15,6 +15,7 @@ typedef struct ew_gguf_writer {
     ew_buffer metadata; /* encoded key-value pairs */
     ew_buffer tensors;  /* encoded tensor infos */
     ew_buffer sizes;    /* uint64_t bytes of each declared tensor */
+    ew_buffer keys;     /* where the keys stand in `metadata` */
     uint64_t n_values, n_tensors;
     uint64_t data_size;  /* bytes of the data section declared so far, padding included */
     uint64_t tensor;     /* the one being written */
@@ -26,7 +27,8 @@ typedef struct ew_gguf_writer {
 ew_status ew_gguf_writer_open(const char *path, ew_gguf_writer *writer, ew_error *error);
 
 /* Metadata. These cannot fail at once; what failed (memory, a key of more than 65535 bytes) is told by
- * ew_gguf_writer_begin. A key must not be written twice (begin refuses it). */
+ * ew_gguf_writer_begin. A key must not be written twice (begin refuses it); general.alignment is
+ * written by begin itself. */
 void ew_gguf_write_u32(ew_gguf_writer *writer, const char *key, uint32_t value);
 void ew_gguf_write_i32(ew_gguf_writer *writer, const char *key, int32_t value);
 void ew_gguf_write_u64(ew_gguf_writer *writer, const char *key, uint64_t value);
