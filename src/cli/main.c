@@ -1,0 +1,95 @@
+#include "cli/arguments.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct subcommand {
+    const char *name;
+    int (*main)(int argc, char **argv);
+    const char *summary;
+} subcommand;
+
+static const subcommand subcommands[] = {
+    {NULL, NULL, NULL},
+};
+enum { MOST_SUBCOMMANDS = 32 };
+
+int ew_cli_fail(const ew_error *error) {
+    if (error->status == EW_ERROR_CANCELLED) {
+        return EW_EXIT_INTERRUPTED;
+    }
+    fflush(stdout);
+    fprintf(stderr, "edgewise: %s\n", error->message);
+    return EW_EXIT_ERROR;
+}
+
+int ew_cli_finish(int exit_code) {
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (errno != EPIPE && errno != 0) {
+            fprintf(stderr, "edgewise: cannot write to standard output: %s\n", strerror(errno));
+        }
+        return exit_code == EW_EXIT_OK ? EW_EXIT_ERROR : exit_code;
+    }
+    return exit_code;
+}
+
+static void print_help(void) {
+    printf("Usage: edgewise COMMAND [arguments]\n\nOn-device LLM reasoning in C.\n\nCommands:\n");
+    for (const subcommand *command = subcommands; command->name; command++) {
+        printf("  %-12s  %s\n", command->name, command->summary);
+    }
+    printf("\n`edgewise COMMAND --help` tells more. EDGEWISE_ISA=scalar|avx2|avx512|neon chooses the kernels; the\n"
+           "results are the same.\n");
+}
+
+static int unknown_command(const char *given) {
+    const char *names[MOST_SUBCOMMANDS];
+    size_t n = 0;
+    for (; n < MOST_SUBCOMMANDS && subcommands[n].name; n++) {
+        names[n] = subcommands[n].name;
+    }
+    size_t nearest = ew_nearest_word(given, names, n);
+    fprintf(stderr, "edgewise: unknown command \"%s\"", given);
+    if (nearest < n) {
+        fprintf(stderr, "; did you mean %s?", names[nearest]);
+    }
+    fprintf(stderr, "\nTry: edgewise --help\n");
+    return EW_EXIT_USAGE;
+}
+
+static int print_usage(void) {
+    fprintf(stderr, "edgewise: a command is needed\nTry: edgewise --help\n");
+    return EW_EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+    /* A reader that goes away is an ordinary failed write: outputs half made must still be cleaned up. */
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        return print_usage();
+    }
+    const char *given = argv[1];
+    if (strcmp(given, "--version") == 0 || strcmp(given, "-V") == 0) {
+        printf("edgewise %s\n", EW_VERSION);
+        return ew_cli_finish(EW_EXIT_OK);
+    }
+    bool help = strcmp(given, "help") == 0;
+    if (strcmp(given, "--help") == 0 || strcmp(given, "-h") == 0 || (help && argc == 2)) {
+        print_help();
+        return ew_cli_finish(EW_EXIT_OK);
+    }
+    if (help) { /* `edgewise help run` is `edgewise run --help` */
+        given = argv[2];
+    }
+    for (const subcommand *command = subcommands; command->name; command++) {
+        if (strcmp(given, command->name) == 0) {
+            char *for_help[] = {argv[argc > 2 ? 2 : 1], (char[]){"--help"}, NULL};
+            return help ? command->main(2, for_help) : command->main(argc - 1, argv + 1);
+        }
+    }
+    return unknown_command(given);
+}
