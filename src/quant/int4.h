@@ -17,6 +17,8 @@
 
 #include "kernel/matrix.h"
 
+enum { EW_MSE_CANDIDATES = 100 };
+
 typedef enum ew_quantize_range { EW_RANGE_MINMAX, EW_RANGE_MSE } ew_quantize_range;
 
 typedef struct ew_int4_rule {
@@ -30,6 +32,8 @@ typedef struct ew_int4_rule {
 typedef struct ew_int4_fit {
     float scale, offset;
     int candidate;
+    bool degenerate; /* the scale was 0 as a float; the 1 that replaces it stands here */
+    bool vanished;   /* and the real one was not 0 */
 } ew_int4_fit;
 ew_int4_fit ew_int4_fit_group(const ew_int4_rule *rule, const float *w, size_t n);
 
