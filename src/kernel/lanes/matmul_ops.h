@@ -1,0 +1,226 @@
+/* Integer matrix products in virtual lanes: one tile of 16 rows by 1 or LANES_TOKENS tokens (docs/arithmetic.md, "Linear
+ * layers"). Every function is inlined with constant format, activation type and number of tokens, so that one text
+ * gives each combination a program of its own. */
+#ifndef EW_KERNEL_LANES_MATMUL_OPS_H
+#define EW_KERNEL_LANES_MATMUL_OPS_H
+
+#include "kernel/lanes/float_ops.h"
+
+enum { SEGMENT_BLOCKS = 64, INT4_BLOCK_BYTES = 256, INT8_BLOCK_BYTES = 512 };
+
+/* What is constant in a specialised program. */
+typedef struct {
+    ew_matrix_format format;
+    ew_activation_type type;
+    bool one_block_groups; /* group 32 */
+    int n_tokens;
+} matmul_shape;
+
+/* Where one tile's parts lie. */
+typedef struct {
+    const uint8_t *codes;
+    const uint8_t *scales, *offsets;
+    size_t n_blocks, group_blocks;
+    bool float32_scales;
+} tile_view;
+
+LANES_INLINE tile_view tile_at(const ew_matrix *w, size_t tile) {
+    tile_view view = {.n_blocks = (w->cols + EW_BLOCK_COLS - 1) / EW_BLOCK_COLS, .float32_scales = w->group == 0};
+    view.group_blocks = w->group == 0 ? view.n_blocks : w->group / EW_BLOCK_COLS;
+    size_t n_groups = (view.n_blocks + view.group_blocks - 1) / view.group_blocks;
+    size_t table = tile * n_groups * EW_TILE_ROWS * (w->group == 0 ? sizeof(float) : sizeof(uint16_t));
+    size_t block_bytes = w->format == EW_MATRIX_INT8 ? INT8_BLOCK_BYTES : INT4_BLOCK_BYTES;
+    view.codes = (const uint8_t *)w->codes + tile * view.n_blocks * block_bytes;
+    view.scales = (const uint8_t *)w->scales + table;
+    view.offsets = w->format == EW_MATRIX_INT4_OFFSET ? (const uint8_t *)w->offsets + table : NULL;
+    return view;
+}
+
+LANES_INLINE f32x16 group_factor(const uint8_t *table, bool float32, size_t group) {
+    return float32 ? lanes_load((const float *)(const void *)table + group * EW_TILE_ROWS)
+                   : lanes_load_float16((const uint16_t *)(const void *)table + group * EW_TILE_ROWS);
+}
+
+/* The codes of one block as 8 vectors of 16 rows by 4 inputs, in the order of the inputs. */
+LANES_INLINE void unpack_block(const tile_view *tile, size_t block, ew_matrix_format format, bytes64 out[8]) {
+    if (format == EW_MATRIX_INT8) {
+        for (int v = 0; v < 8; v++) {
+            out[v] = bytes_signed(bytes_load(tile->codes + block * INT8_BLOCK_BYTES + v * 64));
+        }
+        return;
+    }
+    for (int v = 0; v < 4; v++) {
+        bytes64 both = bytes_load(tile->codes + block * INT4_BLOCK_BYTES + v * 64);
+        out[v] = bytes_low_nibbles(both);
+        out[v + 4] = bytes_high_nibbles(both);
+    }
+}
+
+/* What unpacked codes hold above the weight's own code. */
+LANES_INLINE int32_t code_bias(ew_matrix_format format) {
+    return format == EW_MATRIX_INT8 ? SIGNED_BIAS : format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0;
+}
+
+/* 256 hi + lo is the sum; INT8 activations use lo only. */
+typedef struct {
+    i32x16 hi, lo;
+} plane_sums;
+
+LANES_INLINE void dot_plane(i32x16 *sum, const bytes64 w[8], const int8_t *x, ew_matrix_format format) {
+    for (int v = 0; v < 8; v++) {
+        *sum = format == EW_MATRIX_INT8 ? ints_dot_signed(*sum, w[v], x + 4 * v) : ints_dot_nibbles(*sum, w[v], x + 4 * v);
+    }
+}
+
+LANES_INLINE void dot_block(plane_sums *sums, const bytes64 w[8], const int8_t *x, matmul_shape shape) {
+    if (shape.type == EW_ACTIVATION_INT16) {
+        dot_plane(&sums->hi, w, x, shape.format);
+        dot_plane(&sums->lo, w, x + 32, shape.format);
+    } else {
+        dot_plane(&sums->lo, w, x, shape.format);
+    }
+}
+
+/* p and t of one group for each token: INT16 activations, blocks begin .. end - 1. */
+LANES_INLINE void group_int16(const tile_view *tile, const ew_activations *x, size_t token, size_t begin, size_t end,
+                              matmul_shape shape, f32x16 *p, float *t) {
+    for (size_t segment = begin; segment < end; segment += SEGMENT_BLOCKS) {
+        size_t stop = segment + SEGMENT_BLOCKS < end ? segment + SEGMENT_BLOCKS : end;
+        plane_sums sums[LANES_TOKENS];
+        for (int i = 0; i < shape.n_tokens; i++) {
+            const int32_t *block_sums = x->sums + (token + (size_t)i) * x->n_blocks;
+            int32_t total = 0;
+            for (size_t block = segment; block < stop; block++) {
+                total += block_sums[block];
+            }
+            sums[i] = (plane_sums){ints_zero(), ints_set(-code_bias(shape.format) * total)};
+            t[i] = segment == begin ? (float)total : t[i] + (float)total;
+        }
+        for (size_t block = segment; block < stop; block++) {
+            bytes64 w[8];
+            unpack_block(tile, block, shape.format, w);
+            for (int i = 0; i < shape.n_tokens; i++) {
+                dot_block(&sums[i], w, x->codes + ((token + (size_t)i) * x->n_blocks + block) * 64, shape);
+            }
+        }
+        for (int i = 0; i < shape.n_tokens; i++) {
+            f32x16 partial = ints_to_lanes(ints_add(ints_times_256(sums[i].hi), sums[i].lo));
+            p[i] = segment == begin ? partial : lanes_add(p[i], partial);
+        }
+    }
+}
+
+/* The same for INT8 activations. */
+LANES_INLINE void group_int8(const tile_view *tile, const ew_activations *x, size_t token, size_t begin, size_t end,
+                             matmul_shape shape, f32x16 *p, float *t) {
+    for (int i = 0; i < shape.n_tokens; i++) {
+        p[i] = lanes_zero();
+        t[i] = 0.0f;
+    }
+    for (size_t block = begin; block < end; block++) {
+        bytes64 w[8];
+        unpack_block(tile, block, shape.format, w);
+        for (int i = 0; i < shape.n_tokens; i++) {
+            size_t index = (token + (size_t)i) * x->n_blocks + block;
+            plane_sums sums = {.lo = ints_set(-code_bias(shape.format) * x->sums[index])};
+            dot_block(&sums, w, x->codes + index * 32, shape);
+            p[i] = lanes_fma(lanes_set(x->scales[index]), ints_to_lanes(sums.lo), p[i]);
+            t[i] = fmaf(x->scales[index], (float)x->sums[index], t[i]);
+        }
+    }
+}
+
+/* y[token * y_stride + 0 .. n_rows - 1] of one tile for shape.n_tokens tokens. */
+LANES_INLINE void tile_times_tokens(const tile_view *tile, const ew_activations *x, size_t token, matmul_shape shape,
+                                    float *y, size_t y_stride, size_t n_rows) {
+    f32x16 sum[LANES_TOKENS], p[LANES_TOKENS];
+    float t[LANES_TOKENS];
+    for (int i = 0; i < shape.n_tokens; i++) {
+        sum[i] = p[i] = lanes_zero();
+        t[i] = 0.0f;
+    }
+    size_t step = shape.one_block_groups ? 1 : tile->group_blocks;
+    bool float32 = !shape.one_block_groups && tile->float32_scales;
+    for (size_t begin = 0, group = 0; begin < tile->n_blocks; begin += step, group++) {
+        size_t end = shape.one_block_groups || tile->n_blocks - begin >= step ? begin + step : tile->n_blocks;
+        if (shape.type == EW_ACTIVATION_INT16) {
+            group_int16(tile, x, token, begin, end, shape, p, t);
+        } else {
+            group_int8(tile, x, token, begin, end, shape, p, t);
+        }
+        f32x16 scale = group_factor(tile->scales, float32, group);
+        for (int i = 0; i < shape.n_tokens; i++) {
+            sum[i] = lanes_fma(scale, p[i], sum[i]);
+        }
+        if (shape.format == EW_MATRIX_INT4_OFFSET) {
+            f32x16 offset = group_factor(tile->offsets, float32, group);
+            for (int i = 0; i < shape.n_tokens; i++) {
+                sum[i] = lanes_fma(offset, lanes_set(t[i]), sum[i]);
+            }
+        }
+    }
+    for (int i = 0; i < shape.n_tokens; i++) {
+        float *out = y + (token + (size_t)i) * y_stride;
+        bool wide = shape.type == EW_ACTIVATION_INT16;
+        f32x16 result = wide ? lanes_mul(sum[i], lanes_set(x->scales[token + (size_t)i])) : sum[i];
+        if (n_rows >= LANES) {
+            lanes_store(out, result);
+        } else {
+            lanes_store_first(out, result, n_rows);
+        }
+    }
+}
+
+LANES_INLINE void matmul_tiles(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
+                               matmul_shape shape, float *y, size_t y_stride) {
+    for (size_t tile = tile_begin; tile < tile_end; tile++) {
+        tile_view view = tile_at(w, tile);
+        size_t row = tile * EW_TILE_ROWS, token = 0;
+        size_t n_rows = lanes_left(w->rows, row);
+        shape.n_tokens = LANES_TOKENS;
+        for (; token + LANES_TOKENS <= x->n_tokens; token += LANES_TOKENS) {
+            tile_times_tokens(&view, x, token, shape, y + row, y_stride, n_rows);
+        }
+        shape.n_tokens = 1;
+        for (; token < x->n_tokens; token++) {
+            tile_times_tokens(&view, x, token, shape, y + row, y_stride, n_rows);
+        }
+    }
+}
+
+/* A program for one combination. */
+#define MATMUL_PROGRAM(name, format_, type_, one_block)                                                               \
+    static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,       \
+                     size_t y_stride) {                                                                                \
+        matmul_shape shape = {.format = format_, .type = type_, .one_block_groups = one_block};                       \
+        matmul_tiles(w, tile_begin, tile_end, x, shape, y, y_stride);                                                  \
+    }
+MATMUL_PROGRAM(symmetric32_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, true)
+MATMUL_PROGRAM(symmetric32_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, true)
+MATMUL_PROGRAM(symmetric_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, false)
+MATMUL_PROGRAM(symmetric_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, false)
+MATMUL_PROGRAM(offset32_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, true)
+MATMUL_PROGRAM(offset32_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, true)
+MATMUL_PROGRAM(offset_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, false)
+MATMUL_PROGRAM(offset_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, false)
+MATMUL_PROGRAM(int8_int16, EW_MATRIX_INT8, EW_ACTIVATION_INT16, true)
+MATMUL_PROGRAM(int8_int8, EW_MATRIX_INT8, EW_ACTIVATION_INT8, true)
+#undef MATMUL_PROGRAM
+
+static void matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
+                   size_t y_stride) {
+    bool wide = x->type == EW_ACTIVATION_INT16, group32 = w->group == EW_BLOCK_COLS;
+    if (w->format == EW_MATRIX_INT8) {
+        (wide ? int8_int16 : int8_int8)(w, tile_begin, tile_end, x, y, y_stride);
+    } else if (w->format == EW_MATRIX_INT4_OFFSET && group32) {
+        (wide ? offset32_int16 : offset32_int8)(w, tile_begin, tile_end, x, y, y_stride);
+    } else if (w->format == EW_MATRIX_INT4_OFFSET) {
+        (wide ? offset_int16 : offset_int8)(w, tile_begin, tile_end, x, y, y_stride);
+    } else if (group32) {
+        (wide ? symmetric32_int16 : symmetric32_int8)(w, tile_begin, tile_end, x, y, y_stride);
+    } else {
+        (wide ? symmetric_int16 : symmetric_int8)(w, tile_begin, tile_end, x, y, y_stride);
+    }
+}
+
+#endif
