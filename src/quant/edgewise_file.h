@@ -22,7 +22,7 @@ typedef struct ew_edgewise_file {
     size_t kv_grain; /* channels under one scale of the cache; 0: all of a head */
     char source_fingerprint[65];  /* of the model before quantization, hexadecimal */
     char weights_fingerprint[65]; /* of this file's tensors */
-    ew_named_matrix *matrices;    /* owned; sorted by name */
+    ew_named_matrix *matrices;   /* owned; sorted by name */
     size_t n_matrices;
     const uint8_t *tokenizer; /* the blob of the tensor edgewise.tokenizer, in the file */
     size_t tokenizer_bytes;
@@ -32,8 +32,8 @@ typedef struct ew_edgewise_file {
 ew_status ew_edgewise_file_read(const ew_checkpoint *checkpoint, ew_edgewise_file *out, ew_error *error);
 void ew_edgewise_file_free(ew_edgewise_file *file); /* safe on {0} */
 
-/* By name; NULL when absent. A tied file has no "output.weight": the head is "token_embd.weight", or an INT4 matrix
- * "output.weight" of its own where `quantize --head int4` made one. */
+/* By name; NULL when absent. A file without "output.weight" is tied: the head is "token_embd.weight". (A tied model
+ * whose head was made INT4 has one, and its ew_config then says untied.) */
 const ew_matrix *ew_edgewise_file_matrix(const ew_edgewise_file *file, const char *name);
 
 /* A norm or a bias: F32 values in the file; NULL when absent. Their number was checked at reading. */

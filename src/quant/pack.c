@@ -191,7 +191,7 @@ static ew_status convert(conversion *work, size_t group, ew_pool *pool, void **m
     size_t rows = packing->rows, cols = packing->cols;
     ew_status status = ew_packing_open(packing->format, rows, cols, group, packing, error);
     if (status == EW_OK) {
-        status = ew_for_rows(pool, rows, cols * sizeof(float), convert_row, work, NULL, error);
+        status = ew_for_rows(pool, 0, rows, cols * sizeof(float), convert_row, work, NULL, error);
     }
     if (status != EW_OK) {
         ew_packing_free(packing);

@@ -7,15 +7,17 @@
 
 #include "kernel/activations.h"
 #include "quant/int4.h"
+#include "quant/weight_list.h"
 
 #include <signal.h>
 
 typedef enum ew_quantize_scheme {
-    EW_SCHEME_DEFAULT,   /* keep if any matrix but the embedding is Q4_0, Q4_1 or Q8_0, else symmetric */
+    EW_SCHEME_DEFAULT,   /* keep if any matrix of a layer is Q4_0, Q4_1 or Q8_0, else symmetric */
     EW_SCHEME_SYMMETRIC, /* 4.5 bits a weight at group 32 */
     EW_SCHEME_OFFSET,    /* 5.0 bits a weight at group 32 */
-    EW_SCHEME_KEEP       /* Q4_0, Q4_1 and Q8_0 are repacked without loss; what is in another type becomes
-                            symmetric by `group` and `range` (embedding and head: as without keep) */
+    EW_SCHEME_KEEP       /* Q4_0, Q4_1 and Q8_0 are repacked without loss, and a tied matrix among them is the head
+                            as well; what is in another type becomes symmetric by `group` and `range`, or what
+                            `head` says (embedding: INT8) */
 } ew_quantize_scheme;
 
 typedef enum ew_head_format {
@@ -44,20 +46,6 @@ typedef struct ew_quantize_options {
 /* Default scheme, group 32, mse, INT4 head, INT16 activations, grain 32. */
 ew_quantize_options ew_quantize_default_options(void);
 
-typedef enum ew_layer_kind {
-    EW_LAYER_EMBEDDING,
-    EW_LAYER_Q,
-    EW_LAYER_K,
-    EW_LAYER_V,
-    EW_LAYER_O,
-    EW_LAYER_GATE,
-    EW_LAYER_UP,
-    EW_LAYER_DOWN,
-    EW_LAYER_HEAD,
-    EW_LAYER_KINDS
-} ew_layer_kind;
-const char *ew_layer_kind_name(ew_layer_kind kind);
-
 /* What all matrices of one kind lost. The error of a set of weights is |w - w'| / |w| in the 2-norm. */
 typedef struct ew_layer_loss {
     size_t n_matrices;
@@ -66,7 +54,7 @@ typedef struct ew_layer_loss {
     double squared_error;    /* sum of (w - w')^2; relative error = sqrt(squared_error / squared_weights) */
     double squared_weights;  /* sum of w^2 */
     double worst_row_error;  /* the largest relative error of one row; 0 where nothing was lost */
-    char worst_tensor[64];
+    char worst_tensor[48];
     size_t worst_row;
     bool lossless;           /* every matrix of this kind was repacked, not rounded */
     ew_matrix_format format; /* of the last one */

@@ -10,7 +10,7 @@ enum { ROWS_AT_ONCE = 16 };
 typedef struct row_work {
     ew_row_function function;
     void *context;
-    size_t scratch_bytes;
+    size_t first_row, scratch_bytes;
     const volatile sig_atomic_t *cancel;
     atomic_size_t failed_row; /* SIZE_MAX while all is well */
     atomic_bool cancelled;
@@ -29,6 +29,8 @@ static void record(row_work *work, size_t row, const ew_error *error) {
 
 static void run_rows(void *context, size_t begin, size_t end) {
     row_work *work = context;
+    begin += work->first_row;
+    end += work->first_row;
     if (work->cancel && *work->cancel) {
         atomic_store(&work->cancelled, true);
         return;
@@ -48,15 +50,19 @@ static void run_rows(void *context, size_t begin, size_t end) {
     free(scratch);
 }
 
-ew_status ew_for_rows(ew_pool *pool, size_t rows, size_t scratch_bytes, ew_row_function function, void *context,
-                      const volatile sig_atomic_t *cancel, ew_error *error) {
-    row_work work = {.function = function, .context = context, .scratch_bytes = scratch_bytes, .cancel = cancel};
+ew_status ew_for_rows(ew_pool *pool, size_t begin, size_t end, size_t scratch_bytes, ew_row_function function,
+                      void *context, const volatile sig_atomic_t *cancel, ew_error *error) {
+    row_work work = {.function = function,
+                     .context = context,
+                     .first_row = begin,
+                     .scratch_bytes = scratch_bytes,
+                     .cancel = cancel};
     atomic_init(&work.failed_row, SIZE_MAX);
     atomic_init(&work.cancelled, false);
     if (pthread_mutex_init(&work.lock, NULL) != 0) {
         return ew_fail(error, EW_ERROR_MEMORY, "the system has no mutex left");
     }
-    ew_pool_run(pool, rows, ROWS_AT_ONCE, run_rows, &work);
+    ew_pool_run(pool, end - begin, ROWS_AT_ONCE, run_rows, &work);
     pthread_mutex_destroy(&work.lock);
     if (atomic_load(&work.cancelled)) {
         return ew_fail(error, EW_ERROR_CANCELLED, "cancelled");
