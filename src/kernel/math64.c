@@ -49,11 +49,14 @@ double ew_exp64(double x) {
     if (x < -745.0) {
         return 0;
     }
+    static const double inverse_factorials[] = {
+        1.0,           1.0,            1.0 / 2,        1.0 / 6,         1.0 / 24,         1.0 / 120,       1.0 / 720,
+        1.0 / 5040,    1.0 / 40320,    1.0 / 362880,   1.0 / 3628800,   1.0 / 39916800,   1.0 / 479001600, 1.0 / 6227020800};
     double n = rint(x * LOG2_E);
     double r = (x - n * LOG2_HIGH) - n * LOG2_LOW;
-    double sum = 1;
-    for (int k = 13; k >= 1; k--) {
-        sum = sum * r / k + 1;
+    double sum = inverse_factorials[13];
+    for (int k = 12; k >= 0; k--) {
+        sum = sum * r + inverse_factorials[k];
     }
     int exponent = (int)n, half = exponent / 2; /* in two steps: the result may be denormal or near the top */
     return sum * power_of_two(half) * power_of_two(exponent - half);

@@ -1,0 +1,80 @@
+/* The inside of the public handles: model, session, stream. */
+#ifndef EW_MODEL_MODEL_H
+#define EW_MODEL_MODEL_H
+
+#include "model/kv_cache.h"
+#include "model/rope.h"
+#include "model/weights.h"
+#include "kernel/kernel.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+#include <stdatomic.h>
+
+enum { EW_END_TOKENS_MAX = EW_CONFIG_MAX_EOS + EW_CHAT_MAX_END };
+
+struct ew_model {
+    ew_checkpoint *checkpoint;
+    ew_edgewise_file file; /* {0} unless the checkpoint is an Edgewise file */
+    ew_config config;
+    ew_model_weights weights;
+    ew_rope_table rope;
+    bool kv_quantized;
+    ew_tokenizer *tokenizer;
+    bool has_template;
+    ew_chat_template chat_template;
+    ew_error template_error; /* why there is none */
+    int32_t end_tokens[EW_END_TOKENS_MAX]; /* any of them ends a reply */
+    size_t n_end_tokens;
+};
+
+/* What one forward pass works in: rows are the tokens of a batch. */
+typedef struct ew_workspace {
+    size_t n_rows;              /* most tokens of a batch */
+    float *residual, *normed;   /* [n_rows][d_model] */
+    float *q, *attended;        /* [n_rows][n_heads * head_dim] */
+    float *k, *v;               /* [n_rows][n_kv_heads * head_dim] */
+    float *gate, *up;           /* [n_rows][d_ff] */
+    float *projected;           /* [n_rows][d_model] */
+    float *cosine, *sine;       /* [n_rows][head_dim / 2] */
+    ew_activations inputs;      /* of width d_model; {0} in the unquantized reference, like the next two */
+    ew_activations attended_inputs, hidden_inputs; /* n_heads * head_dim, d_ff */
+    size_t *spans;              /* [n_rows + 1]: first rows of the spans of attention, forward.c */
+} ew_workspace;
+
+struct ew_session {
+    const ew_model *model;
+    const ew_kernels *kernels;
+    ew_pool *pool;
+    size_t context_length;
+    size_t chunk;
+    ew_page_pool pages;
+    ew_workspace workspace;
+    ew_stream *streams; /* all of them, linked */
+    uint64_t n_evaluated;
+    atomic_bool cancelled; /* lock-free: set from signal handlers */
+};
+
+struct ew_stream {
+    ew_session *session;
+    ew_stream *previous, *next;
+    ew_page_table cells;
+    int32_t *tokens; /* [length] */
+    size_t length;
+    size_t capacity;
+};
+
+ew_status ew_workspace_allocate(const ew_model *model, size_t n_rows, ew_workspace *workspace, ew_error *error);
+void ew_workspace_free(ew_workspace *workspace); /* safe on {0} */
+
+/* True if it was set; resets it. */
+bool ew_session_take_cancel(ew_session *session);
+
+bool ew_model_ends_reply(const ew_model *model, int32_t token);
+
+/* The conversation as tokens; *header is the index of the reply header's first one. `tokens` and `text` (may be NULL)
+ * are appended to. */
+ew_status ew_model_render(const ew_model *model, const ew_message *messages, size_t n_messages, bool thinking,
+                          ew_buffer *text, ew_tokens *tokens, size_t *header, ew_error *error);
+
+#endif
