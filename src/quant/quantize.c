@@ -114,7 +114,7 @@ static ew_status write_matrix_table(quantization *work, ew_error *error) {
 static ew_status write_header(quantization *work, ew_error *error) {
     static const char unknown[65] = "0000000000000000000000000000000000000000000000000000000000000000";
     ew_gguf_writer *writer = &work->writer;
-    ew_config_write_gguf(ew_checkpoint_config(work->checkpoint), writer);
+    ew_config_write_gguf(&work->plan.config, writer);
     write_general(work);
     ew_gguf_write_u32(writer, "edgewise.version", EW_EDGEWISE_VERSION);
     ew_gguf_write_u32(writer, "edgewise.activations", (uint32_t)work->options->activations);

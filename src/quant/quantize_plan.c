@@ -98,7 +98,8 @@ ew_status ew_quantize_plan_make(const ew_checkpoint *checkpoint, const ew_quanti
     if (status != EW_OK) {
         return status;
     }
-    ew_config config = *ew_checkpoint_config(checkpoint);
+    plan->config = *ew_checkpoint_config(checkpoint);
+    ew_config *config = &plan->config;
     plan->scheme = choose_scheme(checkpoint, options->scheme);
     size_t n_tensors = ew_checkpoint_tensor_count(checkpoint);
     plan->items = ew_allocate(n_tensors + 1, sizeof *plan->items);
@@ -106,15 +107,15 @@ ew_status ew_quantize_plan_make(const ew_checkpoint *checkpoint, const ew_quanti
         return ew_fail_memory(error, n_tensors * sizeof *plan->items, "the plan of a quantization");
     }
     const ew_tensor *embedding = ew_checkpoint_find(checkpoint, "token_embd.weight");
-    plan->head_is_embedding = config.tied_embeddings;
+    plan->head_is_embedding = config->tied_embeddings;
     for (size_t i = 0; status == EW_OK && i < n_tensors; i++) {
         const ew_tensor *tensor = ew_checkpoint_tensor_at(checkpoint, i);
-        status = plan_item(options, plan->scheme, &config, tensor, tensor->name, &plan->items[plan->count++], error);
+        status = plan_item(options, plan->scheme, config, tensor, tensor->name, &plan->items[plan->count++], error);
     }
-    if (status == EW_OK && embedding && needs_own_head(options, plan->scheme, &config, embedding)) {
-        config.tied_embeddings = false; /* in the output, that is: it then has an output.weight */
+    if (status == EW_OK && embedding && needs_own_head(options, plan->scheme, config, embedding)) {
+        config->tied_embeddings = false;
         plan->head_is_embedding = false;
-        status = plan_item(options, plan->scheme, &config, embedding, "output.weight", &plan->items[plan->count++],
+        status = plan_item(options, plan->scheme, config, embedding, "output.weight", &plan->items[plan->count++],
                            error);
     }
     if (status != EW_OK) {

@@ -19,6 +19,7 @@ typedef struct ew_quantize_plan {
     ew_planned *items;         /* owned, in the order of the output */
     size_t count;
     bool head_is_embedding;
+    ew_config config; /* of the output: a tied model whose head gets a matrix of its own is untied there */
 } ew_quantize_plan;
 
 /* Errors: EW_ERROR_ARGUMENT for options that do not exist and for a checkpoint that is an Edgewise file already. */
