@@ -1,8 +1,8 @@
 #include "quant/edgewise_file.h"
 #include "base/memory.h"
+#include "format/checkpoint_internal.h"
 #include "quant/fingerprint.h"
 #include "quant/int4.h"
-#include "quant/weight_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,21 +94,51 @@ static ew_status read_table(const ew_gguf *gguf, matrix_table *table, ew_error *
     return EW_OK;
 }
 
-/* The tensor that the table's name means, and its weight in the configuration. */
-static ew_status find_matrix(const ew_checkpoint *checkpoint, ew_string name, const ew_tensor **tensor,
-                             ew_weight *weight, ew_error *error) {
+/* The weights that the configuration asks for, to be found by name. */
+typedef struct expectation {
+    ew_expected *weights;
+    ew_name *names; /* sorted; index into weights */
+    size_t count;
+} expectation;
+
+static void free_expectation(expectation *expected) {
+    free(expected->weights);
+    free(expected->names);
+}
+
+static ew_status expect_weights(const ew_config *config, expectation *out, ew_error *error) {
+    *out = (expectation){0};
+    ew_status status = ew_expect_tensors(config, &out->weights, &out->count, error);
+    if (status != EW_OK) {
+        return status;
+    }
+    out->names = ew_allocate(out->count, sizeof *out->names);
+    if (!out->names) {
+        free_expectation(out);
+        return ew_fail_memory(error, out->count * sizeof *out->names, "the table of weights");
+    }
+    for (size_t i = 0; i < out->count; i++) {
+        out->names[i] = (ew_name){ew_string_of(out->weights[i].name), i};
+    }
+    (void)ew_names_sort(out->names, out->count); /* layers are numbered: no name is there twice */
+    return EW_OK;
+}
+
+static const ew_expected *find_expected(const expectation *expected, ew_string name) {
+    const ew_name *found = ew_names_find(expected->names, expected->count, name);
+    return found ? &expected->weights[found->index] : NULL;
+}
+
+/* The tensor that a name of the table means, and what the configuration asks of it. */
+static ew_status find_matrix(const ew_checkpoint *checkpoint, const expectation *expected, ew_string name,
+                             const ew_tensor **tensor, const ew_expected **weight, ew_error *error) {
     const char *path = ew_checkpoint_path(checkpoint);
-    char text[sizeof weight->name];
-    if (name.length >= sizeof text || memchr(name.data, '\0', name.length)) {
+    *weight = find_expected(expected, name);
+    if (!*weight || (*weight)->vector) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: edgewise.matrix.name holds %.*s, which is no matrix of the model",
                        path, (int)(name.length < 100 ? name.length : 100), name.data);
     }
-    memcpy(text, name.data, name.length);
-    text[name.length] = '\0';
-    if (!ew_weight_find(ew_checkpoint_config(checkpoint), text, weight) || weight->kind == EW_LAYER_VECTOR) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: edgewise.matrix.name holds %s, which is no matrix of the model",
-                       path, text);
-    }
+    const char *text = (*weight)->name;
     *tensor = ew_checkpoint_find(checkpoint, text);
     if (!*tensor) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s lacks the tensor %s", path, text);
@@ -120,11 +150,11 @@ static ew_status find_matrix(const ew_checkpoint *checkpoint, ew_string name, co
     return EW_OK;
 }
 
-static ew_status read_matrix(const ew_checkpoint *checkpoint, const matrix_table *table, uint64_t index,
-                             ew_string name, ew_named_matrix *out, ew_error *error) {
+static ew_status read_matrix(const ew_checkpoint *checkpoint, const expectation *expected, const matrix_table *table,
+                             uint64_t index, ew_string name, ew_named_matrix *out, ew_error *error) {
     const ew_tensor *tensor = NULL;
-    ew_weight weight;
-    ew_status status = find_matrix(checkpoint, name, &tensor, &weight, error);
+    const ew_expected *weight = NULL;
+    ew_status status = find_matrix(checkpoint, expected, name, &tensor, &weight, error);
     if (status != EW_OK) {
         return status;
     }
@@ -134,13 +164,13 @@ static ew_status read_matrix(const ew_checkpoint *checkpoint, const matrix_table
         return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s has format %lld with groups of %lld; neither is known here",
                        ew_checkpoint_path(checkpoint), tensor->name, (long long)format, (long long)group);
     }
-    if (rows != (int64_t)weight.rows || cols != (int64_t)weight.cols) {
+    if (rows != (int64_t)weight->rows || cols != (int64_t)weight->cols) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: %s is %lld x %lld; the configuration asks for %zu x %zu",
-                       ew_checkpoint_path(checkpoint), tensor->name, (long long)rows, (long long)cols, weight.rows,
-                       weight.cols);
+                       ew_checkpoint_path(checkpoint), tensor->name, (long long)rows, (long long)cols, weight->rows,
+                       weight->cols);
     }
     ew_error inner;
-    status = ew_matrix_view((ew_matrix_format)format, weight.rows, weight.cols, (size_t)group, tensor->data,
+    status = ew_matrix_view((ew_matrix_format)format, weight->rows, weight->cols, (size_t)group, tensor->data,
                             tensor->bytes, &out->matrix, &inner);
     out->name = tensor->name;
     return status == EW_OK ? EW_OK
@@ -152,7 +182,8 @@ static int compare_names(const void *left, const void *right) {
     return strcmp(((const ew_named_matrix *)left)->name, ((const ew_named_matrix *)right)->name);
 }
 
-static ew_status read_matrices(const ew_checkpoint *checkpoint, ew_edgewise_file *out, ew_error *error) {
+static ew_status read_matrices(const ew_checkpoint *checkpoint, const expectation *expected, ew_edgewise_file *out,
+                               ew_error *error) {
     const ew_gguf *gguf = ew_checkpoint_gguf(checkpoint);
     matrix_table table = {0};
     ew_status status = read_table(gguf, &table, error);
@@ -167,7 +198,8 @@ static ew_status read_matrices(const ew_checkpoint *checkpoint, ew_edgewise_file
     ew_gguf_strings names = ew_gguf_strings_begin(table.names);
     ew_string name;
     while (status == EW_OK && ew_gguf_strings_next(&names, &name)) {
-        status = read_matrix(checkpoint, &table, out->n_matrices, name, &out->matrices[out->n_matrices], error);
+        ew_named_matrix *next = &out->matrices[out->n_matrices];
+        status = read_matrix(checkpoint, expected, &table, out->n_matrices, name, next, error);
         out->n_matrices += status == EW_OK;
     }
     if (status != EW_OK) {
@@ -185,7 +217,7 @@ static ew_status read_matrices(const ew_checkpoint *checkpoint, ew_edgewise_file
 
 /* ---- the whole ---- */
 
-static ew_status check_vector(const ew_checkpoint *checkpoint, const ew_weight *weight, ew_error *error) {
+static ew_status check_vector(const ew_checkpoint *checkpoint, const ew_expected *weight, ew_error *error) {
     const ew_tensor *tensor = ew_checkpoint_find(checkpoint, weight->name);
     if (!tensor) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s lacks the tensor %s", ew_checkpoint_path(checkpoint),
@@ -200,26 +232,22 @@ static ew_status check_vector(const ew_checkpoint *checkpoint, const ew_weight *
 }
 
 /* Every weight is there, and together with the tokenizer they are all that is there. */
-static ew_status check_completeness(const ew_edgewise_file *file, ew_error *error) {
+static ew_status check_completeness(const ew_edgewise_file *file, const expectation *expected, ew_error *error) {
     const ew_checkpoint *checkpoint = file->checkpoint;
-    const ew_config *config = ew_checkpoint_config(checkpoint);
-    size_t n_weights = ew_weight_count(config), n_tensors = ew_checkpoint_tensor_count(checkpoint);
-    for (size_t i = 0; i < n_weights; i++) {
-        ew_weight weight = ew_weight_at(config, i);
-        if (weight.kind == EW_LAYER_VECTOR) {
-            ew_status status = check_vector(checkpoint, &weight, error);
-            if (status != EW_OK) {
-                return status;
-            }
-        } else if (!ew_edgewise_file_matrix(file, weight.name)) {
+    for (size_t i = 0; i < expected->count; i++) {
+        const ew_expected *weight = &expected->weights[i];
+        ew_status status = weight->vector ? check_vector(checkpoint, weight, error) : EW_OK;
+        if (status != EW_OK) {
+            return status;
+        }
+        if (!weight->vector && !ew_edgewise_file_matrix(file, weight->name)) {
             return ew_fail(error, EW_ERROR_FORMAT, "%s lacks the matrix %s", ew_checkpoint_path(checkpoint),
-                           weight.name);
+                           weight->name);
         }
     }
-    for (size_t i = 0; n_tensors != n_weights + 1 && i < n_tensors; i++) {
+    for (size_t i = 0; i < ew_checkpoint_tensor_count(checkpoint); i++) {
         const char *name = ew_checkpoint_tensor_at(checkpoint, i)->name;
-        ew_weight weight;
-        if (strcmp(name, TOKENIZER) != 0 && !ew_weight_find(config, name, &weight)) {
+        if (strcmp(name, TOKENIZER) != 0 && !find_expected(expected, ew_string_of(name))) {
             return ew_fail(error, EW_ERROR_FORMAT, "%s: %s is no tensor of this model",
                            ew_checkpoint_path(checkpoint), name);
         }
@@ -227,13 +255,24 @@ static ew_status check_completeness(const ew_edgewise_file *file, ew_error *erro
     return EW_OK;
 }
 
+static ew_status read_weights(const ew_checkpoint *checkpoint, ew_edgewise_file *out, ew_error *error) {
+    expectation expected;
+    ew_status status = expect_weights(ew_checkpoint_config(checkpoint), &expected, error);
+    if (status != EW_OK) {
+        return status;
+    }
+    status = read_matrices(checkpoint, &expected, out, error);
+    if (status == EW_OK) {
+        status = check_completeness(out, &expected, error);
+    }
+    free_expectation(&expected);
+    return status;
+}
+
 static ew_status read_all(const ew_checkpoint *checkpoint, ew_edgewise_file *out, ew_error *error) {
     ew_status status = read_settings(ew_checkpoint_gguf(checkpoint), out, error);
     if (status == EW_OK) {
-        status = read_matrices(checkpoint, out, error);
-    }
-    if (status == EW_OK) {
-        status = check_completeness(out, error);
+        status = read_weights(checkpoint, out, error);
     }
     if (status != EW_OK) {
         return status;

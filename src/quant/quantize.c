@@ -9,6 +9,7 @@
 #include "text/tokenizer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +38,7 @@ typedef struct quantization {
 } quantization;
 
 static bool is_matrix(const ew_planned *item) {
-    return item->weight.kind != EW_LAYER_VECTOR;
+    return item->kind != EW_LAYER_VECTOR;
 }
 
 /* ---- what stands before the tensors ---- */
@@ -93,11 +94,11 @@ static ew_status write_matrix_table(quantization *work, ew_error *error) {
     for (size_t i = 0; i < plan->count; i++) {
         const ew_planned *item = &plan->items[i];
         if (is_matrix(item)) {
-            names[count] = ew_string_of(item->weight.name);
+            names[count] = ew_string_of(item->name);
             formats[count] = (uint32_t)item->format;
             groups[count] = (uint32_t)item->group;
-            rows[count] = (uint32_t)item->weight.rows;
-            cols[count] = (uint32_t)item->weight.cols;
+            rows[count] = (uint32_t)item->rows;
+            cols[count] = (uint32_t)item->cols;
             count++;
         }
     }
@@ -124,8 +125,8 @@ static ew_status write_header(quantization *work, ew_error *error) {
     ew_status status = write_matrix_table(work, error);
     for (size_t i = 0; i < work->plan.count; i++) {
         const ew_planned *item = &work->plan.items[i];
-        uint64_t size = is_matrix(item) ? item->layout.total : item->weight.cols;
-        ew_gguf_write_tensor(writer, item->weight.name, is_matrix(item) ? EW_DTYPE_I8 : EW_DTYPE_F32, 1, &size);
+        uint64_t size = is_matrix(item) ? item->layout.total : item->cols;
+        ew_gguf_write_tensor(writer, item->name, is_matrix(item) ? EW_DTYPE_I8 : EW_DTYPE_F32, 1, &size);
     }
     uint64_t blob_size = work->tokenizer.length;
     ew_gguf_write_tensor(writer, "edgewise.tokenizer", EW_DTYPE_I8, 1, &blob_size);
@@ -142,17 +143,17 @@ static ew_status put(quantization *work, const char *name, const ew_matrix *matr
 }
 
 static ew_status write_vector(quantization *work, const ew_planned *item, ew_error *error) {
-    size_t size = item->weight.cols * sizeof(float);
-    float *values = ew_allocate(item->weight.cols, sizeof *values);
+    size_t size = item->cols * sizeof(float);
+    float *values = ew_allocate(item->cols, sizeof *values);
     if (!values) {
-        return ew_fail_memory(error, size, item->weight.name);
+        return ew_fail_memory(error, size, item->name);
     }
     ew_status status = ew_tensor_read_row(item->source, 0, values, error);
     if (status == EW_OK) {
-        status = ew_check_finite(item->weight.name, 0, values, item->weight.cols, error);
+        status = ew_check_finite(item->name, 0, values, item->cols, error);
     }
     if (status == EW_OK) {
-        status = put(work, item->weight.name, NULL, values, size, error);
+        status = put(work, item->name, NULL, values, size, error);
     }
     free(values);
     return status;
@@ -168,14 +169,14 @@ typedef struct matrix_work {
 
 /* The parts of a thread's scratch memory, in floats from its start; codes come last. */
 static size_t scratch_floats(const ew_planned *item) {
-    return 2 * item->weight.cols + 2 * item->layout.n_groups;
+    return 2 * item->cols + 2 * item->layout.n_groups;
 }
 
 /* The loss is measured on what was packed, so that it covers the packing, too. */
 static void measure_row(matrix_work *work, size_t row, const float *w, float *packed) {
     ew_matrix_read_row(&work->view, row, packed);
     double error = 0, square = 0;
-    for (size_t i = 0; i < work->item->weight.cols; i++) {
+    for (size_t i = 0; i < work->item->cols; i++) {
         double left = (double)w[i] - packed[i];
         error += left * left;
         square += (double)w[i] * w[i];
@@ -187,8 +188,8 @@ static void measure_row(matrix_work *work, size_t row, const float *w, float *pa
 static ew_status quantize_row(void *context, size_t row, void *scratch, ew_error *error) {
     matrix_work *work = context;
     const ew_planned *item = work->item;
-    const char *name = item->weight.name;
-    size_t cols = item->weight.cols;
+    const char *name = item->name;
+    size_t cols = item->cols;
     float *w = scratch, *packed = w + cols, *scales = packed + cols, *offsets = scales + item->layout.n_groups;
     int8_t *codes = (int8_t *)(offsets + item->layout.n_groups);
     ew_status status = ew_tensor_read_row(item->source, row, w, error);
@@ -218,11 +219,11 @@ static void add_loss(ew_layer_loss *loss, const matrix_work *work) {
     const ew_planned *item = work->item;
     loss->lossless = (loss->n_matrices == 0 || loss->lossless) && item->lossless;
     loss->n_matrices++;
-    loss->n_weights += item->weight.rows * item->weight.cols;
+    loss->n_weights += item->rows * item->cols;
     loss->stored_bytes += item->layout.total;
     loss->format = item->format;
     loss->group = item->group;
-    for (size_t row = 0; row < item->weight.rows; row++) {
+    for (size_t row = 0; row < item->rows; row++) {
         loss->squared_error += work->squared_error[row];
         loss->squared_weights += work->squared_weights[row];
         double relative =
@@ -230,7 +231,7 @@ static void add_loss(ew_layer_loss *loss, const matrix_work *work) {
         if (relative > loss->worst_row_error) {
             loss->worst_row_error = relative;
             loss->worst_row = row;
-            memcpy(loss->worst_tensor, item->weight.name, sizeof loss->worst_tensor);
+            snprintf(loss->worst_tensor, sizeof loss->worst_tensor, "%s", item->name);
         }
     }
 }
@@ -244,12 +245,12 @@ static void tell_progress(quantization *work, const char *tensor) {
 
 static ew_status quantize_rows(quantization *work, matrix_work *matrix, ew_error *error) {
     const ew_planned *item = matrix->item;
-    size_t rows = item->weight.rows, cols = item->weight.cols;
+    size_t rows = item->rows, cols = item->cols;
     size_t scratch = scratch_floats(item) * sizeof(float) + cols;
     ew_status status = EW_OK;
     for (size_t begin = 0; status == EW_OK && begin < rows; begin += ROWS_BETWEEN_PROGRESS) {
         size_t end = rows - begin < ROWS_BETWEEN_PROGRESS ? rows : begin + ROWS_BETWEEN_PROGRESS;
-        tell_progress(work, item->weight.name);
+        tell_progress(work, item->name);
         status = ew_for_rows(work->pool, begin, end, scratch, quantize_row, matrix, work->options->cancel, error);
         work->progress.weights_done += (end - begin) * cols;
     }
@@ -257,22 +258,22 @@ static ew_status quantize_rows(quantization *work, matrix_work *matrix, ew_error
 }
 
 static ew_status write_matrix(quantization *work, const ew_planned *item, ew_error *error) {
-    size_t rows = item->weight.rows;
+    size_t rows = item->rows;
     matrix_work matrix = {.item = item, .rule = {item->format, item->group, work->options->range}};
     matrix.squared_error = ew_allocate(rows, 2 * sizeof(double));
     if (!matrix.squared_error) {
-        return ew_fail_memory(error, rows * 2 * sizeof(double), item->weight.name);
+        return ew_fail_memory(error, rows * 2 * sizeof(double), item->name);
     }
     matrix.squared_weights = matrix.squared_error + rows;
     ew_status status =
-        ew_packing_open(item->format, rows, item->weight.cols, item->group, &matrix.packing, error);
+        ew_packing_open(item->format, rows, item->cols, item->group, &matrix.packing, error);
     if (status == EW_OK) {
         matrix.view = ew_packing_view(&matrix.packing);
         status = quantize_rows(work, &matrix, error);
     }
     if (status == EW_OK) {
-        add_loss(&work->report.layers[item->weight.kind], &matrix);
-        status = put(work, item->weight.name, &matrix.view, matrix.packing.memory, item->layout.total, error);
+        add_loss(&work->report.layers[item->kind], &matrix);
+        status = put(work, item->name, &matrix.view, matrix.packing.memory, item->layout.total, error);
     }
     ew_packing_free(&matrix.packing);
     free(matrix.squared_error);
@@ -358,7 +359,7 @@ static ew_status prepare(quantization *work, const char *input, const char *outp
     }
     for (size_t i = 0; status == EW_OK && i < work->plan.count; i++) {
         const ew_planned *item = &work->plan.items[i];
-        work->progress.weights_total += is_matrix(item) ? item->weight.rows * item->weight.cols : 0;
+        work->progress.weights_total += is_matrix(item) ? item->rows * item->cols : 0;
     }
     return status;
 }

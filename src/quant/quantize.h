@@ -7,7 +7,7 @@
 
 #include "kernel/activations.h"
 #include "quant/int4.h"
-#include "quant/weight_list.h"
+#include "quant/layer_kind.h"
 
 #include <signal.h>
 

@@ -34,7 +34,7 @@ static ew_quantize_scheme choose_scheme(const ew_checkpoint *checkpoint, ew_quan
     for (size_t i = 0; i < ew_checkpoint_tensor_count(checkpoint); i++) {
         const ew_tensor *tensor = ew_checkpoint_tensor_at(checkpoint, i);
         ew_matrix_format format;
-        if (is_layer_matrix(ew_weight_kind(tensor->name)) && ew_pack_lossless_format(tensor->type, &format)) {
+        if (is_layer_matrix(ew_layer_kind_of(tensor->name)) && ew_pack_lossless_format(tensor->type, &format)) {
             return EW_SCHEME_KEEP;
         }
     }
@@ -45,8 +45,8 @@ static ew_quantize_scheme choose_scheme(const ew_checkpoint *checkpoint, ew_quan
 static void choose_format(const ew_quantize_options *options, ew_quantize_scheme scheme, ew_planned *item) {
     ew_matrix_format same;
     bool can_repack = ew_pack_lossless_format(item->source->type, &same);
-    bool int8 = item->weight.kind == EW_LAYER_EMBEDDING ||
-                (item->weight.kind == EW_LAYER_HEAD && options->head == EW_HEAD_INT8);
+    bool int8 = item->kind == EW_LAYER_EMBEDDING ||
+                (item->kind == EW_LAYER_HEAD && options->head == EW_HEAD_INT8);
     if (can_repack && (scheme == EW_SCHEME_KEEP || (int8 && same == EW_MATRIX_INT8))) {
         item->format = same;
         item->group = EW_BLOCK_COLS;
@@ -59,22 +59,18 @@ static void choose_format(const ew_quantize_options *options, ew_quantize_scheme
     item->group = int8 ? EW_INT8_GROUP : options->group;
 }
 
-static ew_status plan_item(const ew_quantize_options *options, ew_quantize_scheme scheme, const ew_config *config,
-                           const ew_tensor *source, const char *name, ew_planned *item, ew_error *error) {
-    *item = (ew_planned){.source = source};
-    if (!ew_weight_find(config, name, &item->weight)) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s is no weight of a %s model", name,
-                       ew_architecture_name(config->architecture));
-    }
-    if (item->weight.rows != source->rows || item->weight.cols != source->cols) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s is %zu x %zu; the configuration asks for %zu x %zu", name,
-                       source->rows, source->cols, item->weight.rows, item->weight.cols);
-    }
-    if (item->weight.kind == EW_LAYER_VECTOR) {
+static ew_status plan_item(const ew_quantize_options *options, ew_quantize_scheme scheme, const ew_tensor *source,
+                           const char *name, ew_planned *item, ew_error *error) {
+    *item = (ew_planned){.source = source,
+                         .name = name,
+                         .kind = ew_layer_kind_of(name),
+                         .rows = source->rows,
+                         .cols = source->cols};
+    if (item->kind == EW_LAYER_VECTOR) {
         return EW_OK;
     }
     choose_format(options, scheme, item);
-    return ew_matrix_plan(item->format, source->rows, source->cols, item->group, &item->layout, error);
+    return ew_matrix_plan(item->format, item->rows, item->cols, item->group, &item->layout, error);
 }
 
 /* Whether a tied model gets a head of its own: INT4, unless `keep` has the embedding as it is. */
@@ -110,13 +106,12 @@ ew_status ew_quantize_plan_make(const ew_checkpoint *checkpoint, const ew_quanti
     plan->head_is_embedding = config->tied_embeddings;
     for (size_t i = 0; status == EW_OK && i < n_tensors; i++) {
         const ew_tensor *tensor = ew_checkpoint_tensor_at(checkpoint, i);
-        status = plan_item(options, plan->scheme, config, tensor, tensor->name, &plan->items[plan->count++], error);
+        status = plan_item(options, plan->scheme, tensor, tensor->name, &plan->items[plan->count++], error);
     }
     if (status == EW_OK && embedding && needs_own_head(options, plan->scheme, config, embedding)) {
         config->tied_embeddings = false;
         plan->head_is_embedding = false;
-        status = plan_item(options, plan->scheme, config, embedding, "output.weight", &plan->items[plan->count++],
-                           error);
+        status = plan_item(options, plan->scheme, embedding, "output.weight", &plan->items[plan->count++], error);
     }
     if (status != EW_OK) {
         ew_quantize_plan_free(plan);

@@ -7,7 +7,9 @@
 
 typedef struct ew_planned {
     const ew_tensor *source;
-    ew_weight weight;        /* its name in the output, kind and shape */
+    const char *name;        /* in the output */
+    ew_layer_kind kind;
+    size_t rows, cols;
     ew_matrix_format format; /* matrices only; vectors stay F32 */
     size_t group;
     bool lossless; /* blocks are repacked */
