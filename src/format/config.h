@@ -83,13 +83,13 @@ typedef struct ew_config_texts {
 ew_status ew_config_from_texts(const ew_config_texts *texts, const char *where, ew_config *config, ew_error *error);
 ew_status ew_config_from_folder(const char *folder, ew_config *config, ew_error *error);
 
-/* From GGUF metadata (llama.cpp's keys, and edgewise.* for what they cannot say). Whether the head is tied and biases
- * exist follows from the tensors' names. In an Edgewise file the names looked for are those of
- * `edgewise.matrix.name` too. */
+/* From GGUF metadata, llama.cpp's keys. Whether the head is tied and biases exist follows from the tensors' names, end
+ * tokens also from the texts of special tokens. A file with edgewise.version has all that in edgewise.config.*. */
 ew_status ew_config_from_gguf(const ew_gguf *gguf, ew_config *config, ew_error *error);
 
-/* Writes the keys that ew_config_from_gguf reads, general.architecture, bos and eos included and the tokenizer's
- * other keys not: reading them back gives the same ew_config, field by field. */
+/* Writes the configuration of an Edgewise file: llama.cpp's keys and edgewise.config.*. Beside general.architecture
+ * and ARCHITECTURE.* these are tokenizer.ggml.bos_token_id, add_bos_token and eos_token_id, so do not copy those.
+ * Together with edgewise.version (the caller's) they read back to the same ew_config, field by field. */
 void ew_config_write_gguf(const ew_config *config, ew_gguf_writer *writer);
 
 /* Appends what determines the logits as text, one `key=value` a line in a fixed order (the configuration's part of

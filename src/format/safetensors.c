@@ -51,7 +51,7 @@ static ew_status read_shape(const ew_safetensors *file, const json_t *entry, ew_
 
 static ew_status read_tensor(const ew_safetensors *file, const char *name, const json_t *entry,
                              ew_safetensors_tensor *tensor, ew_error *error) {
-    uint64_t begin, end, elements;
+    uint64_t begin, end, elements = 0;
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     tensor->name = name;
