@@ -5,6 +5,11 @@
 #define EW_KERNEL_LANES_MATMUL_OPS_H
 
 #include "kernel/lanes/float_ops.h"
+#ifdef LANES_HAS_I8MM
+#include "kernel/arm/planes_i8mm.h"
+#else
+#include "kernel/lanes/planes.h"
+#endif
 
 enum { SEGMENT_BLOCKS = 64, INT4_BLOCK_BYTES = 256, INT8_BLOCK_BYTES = 512 };
 
@@ -61,26 +66,6 @@ LANES_INLINE int32_t code_bias(ew_matrix_format format) {
     return format == EW_MATRIX_INT8 ? SIGNED_BIAS : format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0;
 }
 
-/* 256 hi + lo is the sum; INT8 activations use lo only. */
-typedef struct {
-    i32x16 hi, lo;
-} plane_sums;
-
-LANES_INLINE void dot_plane(i32x16 *sum, const bytes64 w[8], const int8_t *x, ew_matrix_format format) {
-    for (int v = 0; v < 8; v++) {
-        *sum = format == EW_MATRIX_INT8 ? ints_dot_signed(*sum, w[v], x + 4 * v) : ints_dot_nibbles(*sum, w[v], x + 4 * v);
-    }
-}
-
-LANES_INLINE void dot_block(plane_sums *sums, const bytes64 w[8], const int8_t *x, matmul_shape shape) {
-    if (shape.type == EW_ACTIVATION_INT16) {
-        dot_plane(&sums->hi, w, x, shape.format);
-        dot_plane(&sums->lo, w, x + 32, shape.format);
-    } else {
-        dot_plane(&sums->lo, w, x, shape.format);
-    }
-}
-
 /* p and t of one group for each token: INT16 activations, blocks begin .. end - 1. */
 LANES_INLINE void group_int16(const tile_view *tile, const ew_activations *x, size_t token, size_t begin, size_t end,
                               matmul_shape shape, f32x16 *p, float *t) {
@@ -93,18 +78,18 @@ LANES_INLINE void group_int16(const tile_view *tile, const ew_activations *x, si
             for (size_t block = segment; block < stop; block++) {
                 total += block_sums[block];
             }
-            sums[i] = (plane_sums){ints_zero(), ints_set(-code_bias(shape.format) * total)};
+            sums[i] = planes_start(-code_bias(shape.format) * total);
             t[i] = segment == begin ? (float)total : t[i] + (float)total;
         }
         for (size_t block = segment; block < stop; block++) {
             bytes64 w[8];
             unpack_block(tile, block, shape.format, w);
             for (int i = 0; i < shape.n_tokens; i++) {
-                dot_block(&sums[i], w, x->codes + ((token + (size_t)i) * x->n_blocks + block) * 64, shape);
+                planes_dot(&sums[i], w, x->codes + ((token + (size_t)i) * x->n_blocks + block) * 64, shape.format);
             }
         }
         for (int i = 0; i < shape.n_tokens; i++) {
-            f32x16 partial = ints_to_lanes(ints_add(ints_times_256(sums[i].hi), sums[i].lo));
+            f32x16 partial = ints_to_lanes(planes_total(&sums[i]));
             p[i] = segment == begin ? partial : lanes_add(p[i], partial);
         }
     }
@@ -122,9 +107,9 @@ LANES_INLINE void group_int8(const tile_view *tile, const ew_activations *x, siz
         unpack_block(tile, block, shape.format, w);
         for (int i = 0; i < shape.n_tokens; i++) {
             size_t index = (token + (size_t)i) * x->n_blocks + block;
-            plane_sums sums = {.lo = ints_set(-code_bias(shape.format) * x->sums[index])};
-            dot_block(&sums, w, x->codes + index * 32, shape);
-            p[i] = lanes_fma(lanes_set(x->scales[index]), ints_to_lanes(sums.lo), p[i]);
+            i32x16 sum = ints_set(-code_bias(shape.format) * x->sums[index]);
+            dot_plane(&sum, w, x->codes + index * 32, shape.format);
+            p[i] = lanes_fma(lanes_set(x->scales[index]), ints_to_lanes(sum), p[i]);
             t[i] = fmaf(x->scales[index], (float)x->sums[index], t[i]);
         }
     }

@@ -1,0 +1,9 @@
+/* NEON with dot product (ARMv8.2). */
+#include "kernel/arm/lanes_neon.h"
+#include "kernel/tables.h"
+
+enum { LANES_TOKENS = 4 };
+
+#define LANES_TABLE ew_kernels_neon
+#define LANES_NAME "neon"
+#include "kernel/lanes/table.h"
