@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { LANES = 16, SCREEN_CHUNK = 128 };
+enum { SCREEN_CHUNK = 128 }; /* a power of 2 */
 
 typedef struct code_range {
     int lowest, highest;
@@ -17,6 +17,7 @@ static code_range codes_of(ew_matrix_format format) {
 /* What a group's candidates are made of. */
 typedef struct group_span {
     double lowest, highest; /* symmetric: -max|w| and max|w| */
+    double least, most;     /* the smallest and largest value */
 } group_span;
 
 static group_span span_of(ew_matrix_format format, const float *w, size_t n) {
@@ -27,9 +28,9 @@ static group_span span_of(ew_matrix_format format, const float *w, size_t n) {
     }
     if (format == EW_MATRIX_INT4_SYMMETRIC) {
         float largest = -lowest > highest ? -lowest : highest;
-        return (group_span){-(double)largest, largest};
+        return (group_span){-(double)largest, largest, lowest, highest};
     }
-    return (group_span){lowest, highest};
+    return (group_span){lowest, highest, lowest, highest};
 }
 
 static double candidate_factor(int candidate) {
@@ -56,48 +57,48 @@ static ew_int4_fit candidate_fit(ew_matrix_format format, group_span span, int c
     return fit;
 }
 
-/* A lower bound of what clipping alone costs under factor f; it only grows as f shrinks. */
+/* A lower bound of the error under factor f: what the smallest and the largest value lose by clipping, were everything
+ * else exact. It only grows as f shrinks. */
 static double clipping_error(ew_matrix_format format, group_span span, double factor) {
-    if (format == EW_MATRIX_INT4_SYMMETRIC) { /* code -8 still reaches 8/7 of the range */
-        double beyond = span.highest * (1.0 - factor * 8.0 / 7.0);
-        return beyond > 0 ? beyond * beyond : 0;
+    double middle = (span.lowest + span.highest) / 2, half = (span.highest - span.lowest) / 2 * factor;
+    double reach = format == EW_MATRIX_INT4_SYMMETRIC ? half * 8 / 7 : half; /* there is a code -8 */
+    double below = middle - reach - span.least, above = span.most - middle - half;
+    return (below > 0 ? below * below : 0) + (above > 0 ? above * above : 0);
+}
+
+/* Sums 2^k values in place, as a tree. */
+static float tree_sum(float *values, size_t count) {
+    for (size_t half = count / 2; half > 0; half /= 2) {
+        for (size_t i = 0; i < half; i++) {
+            values[i] += values[half + i];
+        }
     }
-    double beyond = (span.highest - span.lowest) / 2 * (1.0 - factor);
-    return 2 * beyond * beyond;
+    return values[0];
 }
 
 /* The error of one candidate in float, good to about 1e-5: enough to leave almost every candidate out. Stops early
- * once beyond `limit`. */
+ * once beyond `limit`. Two plain loops a chunk, so that compilers make vector code of them. */
 static double screen(const float *w, size_t n, const ew_int4_fit *fit, code_range range, double limit) {
     const float inverse = 1.0f / fit->scale, scale = fit->scale, offset = fit->offset;
     const float lowest = (float)range.lowest, highest = (float)range.highest;
     double total = 0;
     for (size_t begin = 0; begin < n && total <= limit; begin += SCREEN_CHUNK) {
-        size_t end = n - begin < SCREEN_CHUNK ? n : begin + SCREEN_CHUNK;
-        float sums[LANES] = {0};
-        size_t i = begin;
-        for (; i + LANES <= end; i += LANES) {
-            for (size_t j = 0; j < LANES; j++) {
-                float x = w[i + j] - offset, t = x * inverse;
-                t = t < lowest ? lowest : t;
-                t = t > highest ? highest : t;
-                float left = x - ew_round_even_float(t) * scale;
-                sums[j] += left * left;
-            }
-        }
-        for (size_t j = 0; i + j < end; j++) {
-            float x = w[i + j] - offset, t = x * inverse;
+        float squares[SCREEN_CHUNK];
+        size_t length = n - begin < SCREEN_CHUNK ? n - begin : SCREEN_CHUNK, count = 16;
+        for (size_t i = 0; i < length; i++) {
+            float x = w[begin + i] - offset, t = x * inverse;
             t = t < lowest ? lowest : t;
             t = t > highest ? highest : t;
             float left = x - ew_round_even_float(t) * scale;
-            sums[j] += left * left;
+            squares[i] = left * left;
         }
-        for (size_t width = LANES / 2; width > 0; width /= 2) {
-            for (size_t j = 0; j < width; j++) {
-                sums[j] += sums[j + width];
-            }
+        while (count < length) {
+            count *= 2;
         }
-        total += sums[0];
+        for (size_t i = length; i < count; i++) {
+            squares[i] = 0;
+        }
+        total += tree_sum(squares, count);
     }
     return total;
 }
