@@ -31,7 +31,8 @@ static void print_layer(ew_layer_kind kind, const ew_layer_loss *loss) {
     }
     double relative = loss->squared_weights > 0 ? sqrt(loss->squared_error / loss->squared_weights) : 0;
     if (loss->worst_row_error > 0) {
-        snprintf(worst, sizeof worst, "%.4f  %s row %zu", loss->worst_row_error, loss->worst_tensor, loss->worst_row);
+        snprintf(worst, sizeof worst, "%.4f  %s row %zu", loss->worst_row_error, loss->worst_tensor,
+                 loss->worst_row);
     }
     printf("%-10s %8zu %7.3f  %-26s %10.5f  %s\n", ew_layer_kind_name(kind), loss->n_matrices,
            8.0 * (double)loss->stored_bytes / (double)loss->n_weights, format, relative, worst);
@@ -47,7 +48,8 @@ static void print_report(const char *output, const ew_quantize_report *report, d
     if (report->head_is_embedding) {
         printf("%-10s is the embedding, stored once\n", "head");
     }
-    printf("\nThe error is |w - w'| / |w| over all weights of a kind; bits a weight count scales and padding.\n");
+    printf("\nThe error is |w - w'| / |w| over all weights of a kind; bits a weight count scales and "
+           "padding.\n");
     printf("%s: scheme %s, %.3f bits a weight, %.1f MB, %.1f s\n", output, scheme_name(report->scheme),
            report->bits_per_weight, (double)report->file_bytes / 1e6, seconds);
 }
@@ -64,8 +66,9 @@ static const char *const activation_types[] = {"int16", "int8", NULL};
 static const ew_option option_table[] = {
     {"output", 'o', EW_OPTION_TEXT, &output, .argument = "OUT.gguf", .help = "the file to write (required)"},
     {"scheme", 0, EW_OPTION_CHOICE, &scheme, .choices = schemes,
-     .help = "symmetric: w = s q; offset: w = s q + m; keep: Q4_0, Q4_1 and Q8_0 as they are; auto: keep where a "
-             "layer has these, else symmetric"},
+     .help =
+         "symmetric: w = s q; offset: w = s q + m; keep: Q4_0, Q4_1 and Q8_0 as they are; auto: keep where a "
+         "layer has these, else symmetric"},
     {"group", 0, EW_OPTION_COUNT, &options.group, .argument = "N", .most = 128,
      .help = "inputs under one scale: 32 (default), 64, 128, or 0 for a whole row"},
     {"range", 0, EW_OPTION_CHOICE, &range, .choices = ranges,
@@ -85,15 +88,15 @@ static const char examples[] =
     "  edgewise quantize SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2.gguf     (imported without loss)\n"
     "  edgewise quantize Qwen3-0.6B -o qwen3.gguf --scheme offset --group 64 --head int8\n";
 
-static const ew_command command = {
-    "quantize",
-    "MODEL -o OUT.gguf",
-    "Quantize a Hugging Face folder or a GGUF file to 4 bits a weight, and tell what each kind of layer lost.",
-    examples,
-    option_table,
-    sizeof option_table / sizeof *option_table,
-    1,
-    1};
+static const ew_command command = {"quantize",
+                                   "MODEL -o OUT.gguf",
+                                   "Quantize a Hugging Face folder or a GGUF file to 4 bits a weight, and "
+                                   "tell what each kind of layer lost.",
+                                   examples,
+                                   option_table,
+                                   sizeof option_table / sizeof *option_table,
+                                   1,
+                                   1};
 
 int ew_cli_quantize(int argc, char **argv) {
     const char *positionals[1];

@@ -35,22 +35,25 @@ static ew_status read_settings(const ew_gguf *gguf, ew_edgewise_file *out, ew_er
     uint32_t version = 0, activations = 0, grain = 0;
     ew_status status = ew_gguf_get_u32(gguf, "edgewise.version", NULL, &version, error);
     if (status == EW_OK && version != EW_EDGEWISE_VERSION) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s has version %u of the Edgewise layout; this build reads %d",
-                       ew_gguf_path(gguf), version, EW_EDGEWISE_VERSION);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s has version %u of the Edgewise layout; this build reads %d", ew_gguf_path(gguf),
+                       version, EW_EDGEWISE_VERSION);
     }
     if (status == EW_OK) {
         status = ew_gguf_get_u32(gguf, "edgewise.activations", NULL, &activations, error);
     }
     if (status == EW_OK && activations > EW_ACTIVATION_INT8) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: edgewise.activations is %u; 0 (INT16) and 1 (INT8) are known",
-                       ew_gguf_path(gguf), activations);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s: edgewise.activations is %u; 0 (INT16) and 1 (INT8) are known", ew_gguf_path(gguf),
+                       activations);
     }
     if (status == EW_OK) {
         status = ew_gguf_get_u32(gguf, "edgewise.kv.grain", NULL, &grain, error);
     }
     if (status == EW_OK && (grain % 4 != 0 || grain > EW_CONFIG_MAX_HEAD_DIM)) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: edgewise.kv.grain is %u; it must be a multiple of 4 up to %d",
-                       ew_gguf_path(gguf), grain, EW_CONFIG_MAX_HEAD_DIM);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: edgewise.kv.grain is %u; it must be a multiple of 4 up to %d", ew_gguf_path(gguf),
+                       grain, EW_CONFIG_MAX_HEAD_DIM);
     }
     if (status == EW_OK) {
         status = read_fingerprint(gguf, "edgewise.fingerprint.source", out->source_fingerprint, error);
@@ -135,8 +138,9 @@ static ew_status find_matrix(const ew_checkpoint *checkpoint, const expectation 
     const char *path = ew_checkpoint_path(checkpoint);
     *weight = find_expected(expected, name);
     if (!*weight || (*weight)->vector) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: edgewise.matrix.name holds %.*s, which is no matrix of the model",
-                       path, (int)(name.length < 100 ? name.length : 100), name.data);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: edgewise.matrix.name holds %.*s, which is no matrix of the model", path,
+                       (int)(name.length < 100 ? name.length : 100), name.data);
     }
     const char *text = (*weight)->name;
     *tensor = ew_checkpoint_find(checkpoint, text);
@@ -144,30 +148,33 @@ static ew_status find_matrix(const ew_checkpoint *checkpoint, const expectation 
         return ew_fail(error, EW_ERROR_FORMAT, "%s lacks the tensor %s", path, text);
     }
     if ((*tensor)->type != EW_DTYPE_I8 || (*tensor)->rows != 1) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: the matrix %s must be one row of I8 bytes, not %s", path, text,
-                       ew_dtype_name((*tensor)->type));
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: the matrix %s must be one row of I8 bytes, not %s", path,
+                       text, ew_dtype_name((*tensor)->type));
     }
     return EW_OK;
 }
 
-static ew_status read_matrix(const ew_checkpoint *checkpoint, const expectation *expected, const matrix_table *table,
-                             uint64_t index, ew_string name, ew_named_matrix *out, ew_error *error) {
+static ew_status read_matrix(const ew_checkpoint *checkpoint, const expectation *expected,
+                             const matrix_table *table, uint64_t index, ew_string name, ew_named_matrix *out,
+                             ew_error *error) {
     const ew_tensor *tensor = NULL;
     const ew_expected *weight = NULL;
     ew_status status = find_matrix(checkpoint, expected, name, &tensor, &weight, error);
     if (status != EW_OK) {
         return status;
     }
-    int64_t format = ew_gguf_integer_at(table->formats, index), group = ew_gguf_integer_at(table->groups, index);
+    int64_t format = ew_gguf_integer_at(table->formats, index),
+            group = ew_gguf_integer_at(table->groups, index);
     int64_t rows = ew_gguf_integer_at(table->rows, index), cols = ew_gguf_integer_at(table->cols, index);
     if (format < EW_MATRIX_INT4_SYMMETRIC || format > EW_MATRIX_INT8 || group < 0 || group > 128) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s has format %lld with groups of %lld; neither is known here",
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s: %s has format %lld with groups of %lld; neither is known here",
                        ew_checkpoint_path(checkpoint), tensor->name, (long long)format, (long long)group);
     }
     if (rows != (int64_t)weight->rows || cols != (int64_t)weight->cols) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: %s is %lld x %lld; the configuration asks for %zu x %zu",
-                       ew_checkpoint_path(checkpoint), tensor->name, (long long)rows, (long long)cols, weight->rows,
-                       weight->cols);
+                       ew_checkpoint_path(checkpoint), tensor->name, (long long)rows, (long long)cols,
+                       weight->rows, weight->cols);
     }
     ew_error inner;
     status = ew_matrix_view((ew_matrix_format)format, weight->rows, weight->cols, (size_t)group, tensor->data,
@@ -182,8 +189,8 @@ static int compare_names(const void *left, const void *right) {
     return strcmp(((const ew_named_matrix *)left)->name, ((const ew_named_matrix *)right)->name);
 }
 
-static ew_status read_matrices(const ew_checkpoint *checkpoint, const expectation *expected, ew_edgewise_file *out,
-                               ew_error *error) {
+static ew_status read_matrices(const ew_checkpoint *checkpoint, const expectation *expected,
+                               ew_edgewise_file *out, ew_error *error) {
     const ew_gguf *gguf = ew_checkpoint_gguf(checkpoint);
     matrix_table table = {0};
     ew_status status = read_table(gguf, &table, error);
@@ -232,7 +239,8 @@ static ew_status check_vector(const ew_checkpoint *checkpoint, const ew_expected
 }
 
 /* Every weight is there, and together with the tokenizer they are all that is there. */
-static ew_status check_completeness(const ew_edgewise_file *file, const expectation *expected, ew_error *error) {
+static ew_status check_completeness(const ew_edgewise_file *file, const expectation *expected,
+                                    ew_error *error) {
     const ew_checkpoint *checkpoint = file->checkpoint;
     for (size_t i = 0; i < expected->count; i++) {
         const ew_expected *weight = &expected->weights[i];
@@ -307,10 +315,9 @@ void ew_edgewise_file_free(ew_edgewise_file *file) {
 
 const ew_matrix *ew_edgewise_file_matrix(const ew_edgewise_file *file, const char *name) {
     const ew_named_matrix wanted = {.name = name};
-    const ew_named_matrix *found =
-        file->n_matrices == 0
-            ? NULL
-            : bsearch(&wanted, file->matrices, file->n_matrices, sizeof *file->matrices, compare_names);
+    const ew_named_matrix *found = file->n_matrices == 0 ? NULL
+                                                         : bsearch(&wanted, file->matrices, file->n_matrices,
+                                                                   sizeof *file->matrices, compare_names);
     return found ? &found->matrix : NULL;
 }
 
@@ -328,8 +335,8 @@ static ew_status check_matrix(const char *name, const ew_matrix *matrix, ew_erro
         for (size_t k = 0; k < n_groups; k++) {
             const float pair[2] = {ew_matrix_scale(matrix, row, k), ew_matrix_offset(matrix, row, k)};
             if (ew_check_finite(name, row, pair, 2, NULL) != EW_OK) {
-                return ew_fail(error, EW_ERROR_NUMERIC, "%s, row %zu, group %zu: the scale or offset is not finite",
-                               name, row, k);
+                return ew_fail(error, EW_ERROR_NUMERIC,
+                               "%s, row %zu, group %zu: the scale or offset is not finite", name, row, k);
             }
         }
     }
@@ -358,7 +365,8 @@ ew_status ew_edgewise_file_check(const ew_edgewise_file *file, ew_error *error) 
     char hex[65];
     ew_sha256_end_hex(&hash, hex);
     if (strcmp(hex, file->weights_fingerprint) != 0) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s is damaged: its tensors have the fingerprint %s, the file says %s",
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s is damaged: its tensors have the fingerprint %s, the file says %s",
                        ew_checkpoint_path(file->checkpoint), hex, file->weights_fingerprint);
     }
     return EW_OK;

@@ -3,7 +3,8 @@
 #include <string.h>
 
 static void add_u32(ew_sha256 *hash, uint32_t value) {
-    const uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16), (uint8_t)(value >> 24)};
+    const uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),
+                              (uint8_t)(value >> 24)};
     ew_sha256_add(hash, bytes, sizeof bytes);
 }
 

@@ -57,8 +57,8 @@ static ew_int4_fit candidate_fit(ew_matrix_format format, group_span span, int c
     return fit;
 }
 
-/* A lower bound of the error under factor f: what the smallest and the largest value lose by clipping, were everything
- * else exact. It only grows as f shrinks. */
+/* A lower bound of the error under factor f: what the smallest and the largest value lose by clipping, were
+ * everything else exact. It only grows as f shrinks. */
 static double clipping_error(ew_matrix_format format, group_span span, double factor) {
     double middle = (span.lowest + span.highest) / 2, half = (span.highest - span.lowest) / 2 * factor;
     double reach = format == EW_MATRIX_INT4_SYMMETRIC ? half * 8 / 7 : half; /* there is a code -8 */
@@ -76,8 +76,8 @@ static float tree_sum(float *values, size_t count) {
     return values[0];
 }
 
-/* The error of one candidate in float, good to about 1e-5: enough to leave almost every candidate out. Stops early
- * once beyond `limit`. Two plain loops a chunk, so that compilers make vector code of them. */
+/* The error of one candidate in float, good to about 1e-5: enough to leave almost every candidate out. Stops
+ * early once beyond `limit`. Two plain loops a chunk, so that compilers make vector code of them. */
 static double screen(const float *w, size_t n, const ew_int4_fit *fit, code_range range, double limit) {
     const float inverse = 1.0f / fit->scale, scale = fit->scale, offset = fit->offset;
     const float lowest = (float)range.lowest, highest = (float)range.highest;
@@ -116,11 +116,13 @@ static double exact_error(ew_matrix_format format, const float *w, size_t n, con
     return total;
 }
 
-/* Float screening leaves the candidates whose error may be the smallest; the definition decides among them. */
+/* Float screening leaves the candidates whose error may be the smallest; the definition decides among them.
+ */
 static ew_int4_fit fit_mse(ew_matrix_format format, const float *w, size_t n, group_span span) {
     const double slack = 5e-5;
     double width = span.highest - span.lowest;
-    double grain = 1e-11 * (double)n * width * width; /* float noise where the error itself is nearly nothing */
+    double grain =
+        1e-11 * (double)n * width * width; /* float noise where the error itself is nearly nothing */
     bool screened = span.highest < 1e12 && span.lowest > -1e12 && width > 1e-12;
     double errors[EW_MSE_CANDIDATES], smallest = INFINITY;
     int count = 0;
@@ -157,8 +159,8 @@ ew_int4_fit ew_int4_fit_group(const ew_int4_rule *rule, const float *w, size_t n
     return rule->range == EW_RANGE_MINMAX || widest.degenerate ? widest : fit_mse(rule->format, w, n, span);
 }
 
-/* Whether the integer above the tie at `below` + 0.5 is nearer (or, on the tie, the even one): w - offset carries a
- * rounding error in double when the two are far apart in size, so its lost part decides. */
+/* Whether the integer above the tie at `below` + 0.5 is nearer (or, on the tie, the even one): w - offset
+ * carries a rounding error in double when the two are far apart in size, so its lost part decides. */
 static double decide_tie(float w, float scale, float offset, double below) {
     double difference = (double)w - offset;
     double taken = w - difference, left = difference + taken;
@@ -170,7 +172,8 @@ static double decide_tie(float w, float scale, float offset, double below) {
     return beyond > 0 ? below + 1 : below;
 }
 
-void ew_int4_encode(ew_matrix_format format, const float *w, size_t n, float scale, float offset, int8_t *codes) {
+void ew_int4_encode(ew_matrix_format format, const float *w, size_t n, float scale, float offset,
+                    int8_t *codes) {
     const code_range range = codes_of(format);
     const double lowest = range.lowest, highest = range.highest, divisor = scale, base = offset;
     bool near_tie = false;
@@ -182,7 +185,8 @@ void ew_int4_encode(ew_matrix_format format, const float *w, size_t n, float sca
         near_tie |= fabs(t - rounded) > 0.5 - 1e-9;
         codes[i] = (int8_t)(int32_t)rounded;
     }
-    /* A quotient of two floats is never nearer than 2^-26 to a tie without being on it; a difference may be. */
+    /* A quotient of two floats is never nearer than 2^-26 to a tie without being on it; a difference may be.
+     */
     for (size_t i = 0; near_tie && format == EW_MATRIX_INT4_OFFSET && i < n; i++) {
         double t = ((double)w[i] - base) / divisor, below = floor(t);
         if (t > lowest && t < highest && fabs(t - below - 0.5) < 1e-9) {
@@ -203,7 +207,8 @@ double ew_quantized_error(const float *w, const int8_t *codes, size_t n, float s
 ew_status ew_check_finite(const char *name, size_t row, const float *w, size_t cols, ew_error *error) {
     for (size_t i = 0; i < cols; i++) {
         if (!isfinite(w[i])) {
-            return ew_fail(error, EW_ERROR_NUMERIC, "%s holds %s at row %zu, column %zu; weights must be finite", name,
+            return ew_fail(error, EW_ERROR_NUMERIC,
+                           "%s holds %s at row %zu, column %zu; weights must be finite", name,
                            isnan(w[i]) ? "NaN" : "infinity", row, i);
         }
     }
@@ -212,14 +217,15 @@ ew_status ew_check_finite(const char *name, size_t row, const float *w, size_t c
 
 static ew_status fail_half(const char *name, size_t row, size_t group, const char *what, double value,
                            ew_error *error) {
-    return ew_fail(error, EW_ERROR_NUMERIC,
-                   "%s, row %zu, group %zu: the %s %g does not fit F16 (6e-8 to 65504); group 0 has F32 scales",
-                   name, row, group, what, value);
+    return ew_fail(
+        error, EW_ERROR_NUMERIC,
+        "%s, row %zu, group %zu: the %s %g does not fit F16 (6e-8 to 65504); group 0 has F32 scales", name,
+        row, group, what, value);
 }
 
 /* Rounds scale and offset to F16, or says why that cannot be. */
-static ew_status round_to_half(const ew_int4_fit *fit, const char *name, size_t row, size_t group, float *scale,
-                               float *offset, ew_error *error) {
+static ew_status round_to_half(const ew_int4_fit *fit, const char *name, size_t row, size_t group,
+                               float *scale, float *offset, ew_error *error) {
     *scale = ew_f16_to_f32(ew_f32_to_f16(fit->scale));
     *offset = ew_f16_to_f32(ew_f32_to_f16(fit->offset));
     if (!isfinite(*scale) || *scale == 0.0f || fit->vanished) {
@@ -231,8 +237,8 @@ static ew_status round_to_half(const ew_int4_fit *fit, const char *name, size_t 
     return EW_OK;
 }
 
-ew_status ew_int4_quantize_row(const ew_int4_rule *rule, const char *name, size_t row, const float *w, size_t cols,
-                               int8_t *codes, float *scales, float *offsets, ew_error *error) {
+ew_status ew_int4_quantize_row(const ew_int4_rule *rule, const char *name, size_t row, const float *w,
+                               size_t cols, int8_t *codes, float *scales, float *offsets, ew_error *error) {
     ew_status status = ew_check_finite(name, row, w, cols, error);
     size_t group = rule->group == 0 ? cols : rule->group;
     for (size_t begin = 0; status == EW_OK && begin < cols; begin += group) {

@@ -8,8 +8,8 @@
 
 enum { SYMMETRIC_BIAS = 8, HALF_BYTES = 2, QUAD_BYTES = 64, ROW_QUAD = 4, CODES_OF_BLOCK = EW_BLOCK_COLS };
 
-ew_status ew_packing_open(ew_matrix_format format, size_t rows, size_t cols, size_t group, ew_packing *packing,
-                          ew_error *error) {
+ew_status ew_packing_open(ew_matrix_format format, size_t rows, size_t cols, size_t group,
+                          ew_packing *packing, ew_error *error) {
     *packing = (ew_packing){.format = format, .rows = rows, .cols = cols, .group = group};
     ew_status status = ew_matrix_plan(format, rows, cols, group, &packing->layout, error);
     if (status != EW_OK) {
@@ -78,10 +78,12 @@ static void put_int8_block(uint8_t *block, const int8_t codes[CODES_OF_BLOCK]) {
     }
 }
 
-void ew_pack_codes(ew_packing *packing, size_t row, const int8_t *codes, const float *scales, const float *offsets) {
+void ew_pack_codes(ew_packing *packing, size_t row, const int8_t *codes, const float *scales,
+                   const float *offsets) {
     uint8_t *block = row_codes(packing, row);
     int bias = packing->format == EW_MATRIX_INT4_SYMMETRIC ? SYMMETRIC_BIAS : 0;
-    for (size_t begin = 0; begin < packing->cols; begin += CODES_OF_BLOCK, block += packing->layout.block_bytes) {
+    for (size_t begin = 0; begin < packing->cols;
+         begin += CODES_OF_BLOCK, block += packing->layout.block_bytes) {
         size_t n = packing->cols - begin < CODES_OF_BLOCK ? packing->cols - begin : CODES_OF_BLOCK;
         if (packing->format == EW_MATRIX_INT8) {
             int8_t padded[CODES_OF_BLOCK] = {0};
@@ -136,8 +138,8 @@ static uint16_t read_half(const uint8_t *bytes) {
     return (uint16_t)(bytes[0] | bytes[1] << 8);
 }
 
-/* ggml's blocks: the scale, for Q4_1 the offset ("m"), then the codes. A byte of Q4_0 and Q4_1 holds inputs i and 16 + i
- * just as ours does; Q4_0 stores its codes plus 8, too. */
+/* ggml's blocks: the scale, for Q4_1 the offset ("m"), then the codes. A byte of Q4_0 and Q4_1 holds inputs i
+ * and 16 + i just as ours does; Q4_0 stores its codes plus 8, too. */
 void ew_pack_blocks(ew_packing *packing, size_t row, ew_dtype type, const uint8_t *encoded) {
     uint8_t *block = row_codes(packing, row);
     for (size_t i = 0; i < packing->layout.n_blocks; i++, block += packing->layout.block_bytes) {
@@ -202,15 +204,16 @@ static ew_status convert(conversion *work, size_t group, ew_pool *pool, void **m
     return EW_OK;
 }
 
-ew_status ew_matrix_from_tensor(const ew_tensor *tensor, ew_matrix_format format, ew_pool *pool, void **memory,
-                                ew_matrix *out, ew_error *error) {
+ew_status ew_matrix_from_tensor(const ew_tensor *tensor, ew_matrix_format format, ew_pool *pool,
+                                void **memory, ew_matrix *out, ew_error *error) {
     ew_matrix_format lossless;
     bool same = ew_pack_lossless_format(tensor->type, &lossless) && lossless == format;
     if (!is_float(format) && !same) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "%s holds %s values, which are not %s without rounding", tensor->name,
-                       ew_dtype_name(tensor->type), ew_matrix_format_name(format));
+        return ew_fail(error, EW_ERROR_ARGUMENT, "%s holds %s values, which are not %s without rounding",
+                       tensor->name, ew_dtype_name(tensor->type), ew_matrix_format_name(format));
     }
-    conversion work = {.packing = {.format = format, .rows = tensor->rows, .cols = tensor->cols}, .tensor = tensor};
+    conversion work = {.packing = {.format = format, .rows = tensor->rows, .cols = tensor->cols},
+                       .tensor = tensor};
     return convert(&work, same ? EW_BLOCK_COLS : 0, pool, memory, out, error);
 }
 
@@ -220,6 +223,7 @@ ew_status ew_matrix_dequantize(const ew_matrix *matrix, ew_matrix_format format,
         return ew_fail(error, EW_ERROR_ARGUMENT, "a matrix is dequantized to F32 or BF16, not to %s",
                        ew_matrix_format_name(format));
     }
-    conversion work = {.packing = {.format = format, .rows = matrix->rows, .cols = matrix->cols}, .matrix = matrix};
+    conversion work = {.packing = {.format = format, .rows = matrix->rows, .cols = matrix->cols},
+                       .matrix = matrix};
     return convert(&work, 0, pool, memory, out, error);
 }

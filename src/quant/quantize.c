@@ -135,8 +135,8 @@ static ew_status write_header(quantization *work, ew_error *error) {
 
 /* ---- one tensor ---- */
 
-static ew_status put(quantization *work, const char *name, const ew_matrix *matrix, const void *bytes, size_t size,
-                     ew_error *error) {
+static ew_status put(quantization *work, const char *name, const ew_matrix *matrix, const void *bytes,
+                     size_t size, ew_error *error) {
     ew_fingerprint_tensor(&work->hash, name, matrix, size);
     ew_sha256_add(&work->hash, bytes, size);
     return ew_gguf_writer_data(&work->writer, bytes, size, error);
@@ -190,7 +190,8 @@ static ew_status quantize_row(void *context, size_t row, void *scratch, ew_error
     const ew_planned *item = work->item;
     const char *name = item->name;
     size_t cols = item->cols;
-    float *w = scratch, *packed = w + cols, *scales = packed + cols, *offsets = scales + item->layout.n_groups;
+    float *w = scratch, *packed = w + cols, *scales = packed + cols,
+          *offsets = scales + item->layout.n_groups;
     int8_t *codes = (int8_t *)(offsets + item->layout.n_groups);
     ew_status status = ew_tensor_read_row(item->source, row, w, error);
     if (status != EW_OK) {
@@ -251,7 +252,8 @@ static ew_status quantize_rows(quantization *work, matrix_work *matrix, ew_error
     for (size_t begin = 0; status == EW_OK && begin < rows; begin += ROWS_BETWEEN_PROGRESS) {
         size_t end = rows - begin < ROWS_BETWEEN_PROGRESS ? rows : begin + ROWS_BETWEEN_PROGRESS;
         tell_progress(work, item->name);
-        status = ew_for_rows(work->pool, begin, end, scratch, quantize_row, matrix, work->options->cancel, error);
+        status =
+            ew_for_rows(work->pool, begin, end, scratch, quantize_row, matrix, work->options->cancel, error);
         work->progress.weights_done += (end - begin) * cols;
     }
     return status;
@@ -265,8 +267,7 @@ static ew_status write_matrix(quantization *work, const ew_planned *item, ew_err
         return ew_fail_memory(error, rows * 2 * sizeof(double), item->name);
     }
     matrix.squared_weights = matrix.squared_error + rows;
-    ew_status status =
-        ew_packing_open(item->format, rows, item->cols, item->group, &matrix.packing, error);
+    ew_status status = ew_packing_open(item->format, rows, item->cols, item->group, &matrix.packing, error);
     if (status == EW_OK) {
         matrix.view = ew_packing_view(&matrix.packing);
         status = quantize_rows(work, &matrix, error);
@@ -313,10 +314,11 @@ static ew_status read_tokenizer(quantization *work, ew_error *error) {
     if (status != EW_OK) {
         return status;
     }
-    size_t tokens = ew_tokenizer_vocab_size(tokenizer), rows = ew_checkpoint_config(work->checkpoint)->vocab_size;
+    size_t tokens = ew_tokenizer_vocab_size(tokenizer),
+           rows = ew_checkpoint_config(work->checkpoint)->vocab_size;
     status = tokens > rows ? ew_fail(error, EW_ERROR_FORMAT,
-                                     "%s: the tokenizer has %zu tokens, the model embeddings for only %zu", path,
-                                     tokens, rows)
+                                     "%s: the tokenizer has %zu tokens, the model embeddings for only %zu",
+                                     path, tokens, rows)
                            : ew_tokenizer_serialize(tokenizer, &work->tokenizer, error);
     ew_tokenizer_close(tokenizer);
     return status;
@@ -324,9 +326,10 @@ static ew_status read_tokenizer(quantization *work, ew_error *error) {
 
 static ew_status refuse_same_file(const char *input, const char *output, ew_error *error) {
     struct stat from, to;
-    if (stat(input, &from) == 0 && stat(output, &to) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "%s would overwrite the model it is made from; give another name",
-                       output);
+    if (stat(input, &from) == 0 && stat(output, &to) == 0 && from.st_dev == to.st_dev &&
+        from.st_ino == to.st_ino) {
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "%s would overwrite the model it is made from; give another name", output);
     }
     return EW_OK;
 }

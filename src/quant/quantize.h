@@ -1,7 +1,7 @@
 /* Making an Edgewise file out of any checkpoint: `edgewise quantize` as a function.
  *
- * One matrix at a time is in memory; the output appears under its name only when it is complete. The bytes of the
- * output depend on input and options only, not on threads or machine. */
+ * One matrix at a time is in memory; the output appears under its name only when it is complete. The bytes of
+ * the output depend on input and options only, not on threads or machine. */
 #ifndef EW_QUANT_QUANTIZE_H
 #define EW_QUANT_QUANTIZE_H
 
@@ -15,9 +15,9 @@ typedef enum ew_quantize_scheme {
     EW_SCHEME_DEFAULT,   /* keep if any matrix of a layer is Q4_0, Q4_1 or Q8_0, else symmetric */
     EW_SCHEME_SYMMETRIC, /* 4.5 bits a weight at group 32 */
     EW_SCHEME_OFFSET,    /* 5.0 bits a weight at group 32 */
-    EW_SCHEME_KEEP       /* Q4_0, Q4_1 and Q8_0 are repacked without loss, and a tied matrix among them is the head
-                            as well; what is in another type becomes symmetric by `group` and `range`, or what
-                            `head` says (embedding: INT8) */
+    EW_SCHEME_KEEP /* Q4_0, Q4_1 and Q8_0 are repacked without loss, and a tied matrix among them is the head
+                      as well; what is in another type becomes symmetric by `group` and `range`, or what
+                      `head` says (embedding: INT8) */
 } ew_quantize_scheme;
 
 typedef enum ew_head_format {
@@ -32,15 +32,17 @@ typedef struct ew_quantize_progress {
 
 typedef struct ew_quantize_options {
     ew_quantize_scheme scheme;
-    size_t group;            /* 0 (per row), 32, 64, 128 */
+    size_t group; /* 0 (per row), 32, 64, 128 */
     ew_quantize_range range;
     ew_head_format head;
     ew_activation_type activations;
     size_t kv_grain;  /* a multiple of 4; 0: one scale for a whole head */
     size_t n_threads; /* 0: as many as the machine offers */
-    void (*progress)(void *context, const ew_quantize_progress *progress); /* may be NULL; called by the caller's thread */
+    void (*progress)(void *context,
+                     const ew_quantize_progress *progress); /* may be NULL; called by the caller's thread */
     void *progress_context;
-    const volatile sig_atomic_t *cancel; /* may be NULL; becomes non-zero: EW_ERROR_CANCELLED, nothing is left */
+    const volatile sig_atomic_t
+        *cancel; /* may be NULL; becomes non-zero: EW_ERROR_CANCELLED, nothing is left */
 } ew_quantize_options;
 
 /* Default scheme, group 32, mse, INT4 head, INT16 activations, grain 32. */
@@ -50,10 +52,10 @@ ew_quantize_options ew_quantize_default_options(void);
 typedef struct ew_layer_loss {
     size_t n_matrices;
     size_t n_weights;
-    size_t stored_bytes;     /* codes, scales and offsets, padding included */
-    double squared_error;    /* sum of (w - w')^2; relative error = sqrt(squared_error / squared_weights) */
-    double squared_weights;  /* sum of w^2 */
-    double worst_row_error;  /* the largest relative error of one row; 0 where nothing was lost */
+    size_t stored_bytes;    /* codes, scales and offsets, padding included */
+    double squared_error;   /* sum of (w - w')^2; relative error = sqrt(squared_error / squared_weights) */
+    double squared_weights; /* sum of w^2 */
+    double worst_row_error; /* the largest relative error of one row; 0 where nothing was lost */
     char worst_tensor[48];
     size_t worst_row;
     bool lossless;           /* every matrix of this kind was repacked, not rounded */
@@ -70,10 +72,11 @@ typedef struct ew_quantize_report {
     char source_fingerprint[65], weights_fingerprint[65];
 } ew_quantize_report;
 
-/* `input`: a folder or GGUF file that ew_checkpoint_open reads. An Edgewise file is refused (EW_ERROR_ARGUMENT): its
- * weights are rounded already, and rounding them again would pass for the source's quantization. `report` may be
- * NULL. Errors: those of opening; EW_ERROR_NUMERIC for a weight or scale that cannot be (naming the tensor);
- * EW_ERROR_IO; EW_ERROR_CANCELLED. After any error nothing is left on the disk and an older `output` is untouched. */
+/* `input`: a folder or GGUF file that ew_checkpoint_open reads. An Edgewise file is refused
+ * (EW_ERROR_ARGUMENT): its weights are rounded already, and rounding them again would pass for the source's
+ * quantization. `report` may be NULL. Errors: those of opening; EW_ERROR_NUMERIC for a weight or scale that
+ * cannot be (naming the tensor); EW_ERROR_IO; EW_ERROR_CANCELLED. After any error nothing is left on the disk
+ * and an older `output` is untouched. */
 ew_status ew_quantize(const char *input, const char *output, const ew_quantize_options *options,
                       ew_quantize_report *report, ew_error *error);
 

@@ -8,17 +8,18 @@
 static ew_status check_options(const ew_quantize_options *options, ew_error *error) {
     size_t group = options->group;
     if (group != 0 && group != 32 && group != 64 && group != 128) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "a group of %zu inputs does not exist; 0 (a row), 32, 64 and 128 do",
-                       group);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "a group of %zu inputs does not exist; 0 (a row), 32, 64 and 128 do", group);
     }
     if (options->kv_grain % 4 != 0 || options->kv_grain > EW_CONFIG_MAX_HEAD_DIM) {
-        return ew_fail(error, EW_ERROR_ARGUMENT,
-                       "a KV grain of %zu channels does not exist; multiples of 4 up to %d do, and 0 for a whole head",
-                       options->kv_grain, EW_CONFIG_MAX_HEAD_DIM);
+        return ew_fail(
+            error, EW_ERROR_ARGUMENT,
+            "a KV grain of %zu channels does not exist; multiples of 4 up to %d do, and 0 for a whole head",
+            options->kv_grain, EW_CONFIG_MAX_HEAD_DIM);
     }
     if (options->n_threads > EW_THREADS_MAX) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "%zu threads are too many; %d is the most", options->n_threads,
-                       EW_THREADS_MAX);
+        return ew_fail(error, EW_ERROR_ARGUMENT, "%zu threads are too many; %d is the most",
+                       options->n_threads, EW_THREADS_MAX);
     }
     return EW_OK;
 }
@@ -34,7 +35,8 @@ static ew_quantize_scheme choose_scheme(const ew_checkpoint *checkpoint, ew_quan
     for (size_t i = 0; i < ew_checkpoint_tensor_count(checkpoint); i++) {
         const ew_tensor *tensor = ew_checkpoint_tensor_at(checkpoint, i);
         ew_matrix_format format;
-        if (is_layer_matrix(ew_layer_kind_of(tensor->name)) && ew_pack_lossless_format(tensor->type, &format)) {
+        if (is_layer_matrix(ew_layer_kind_of(tensor->name)) &&
+            ew_pack_lossless_format(tensor->type, &format)) {
             return EW_SCHEME_KEEP;
         }
     }
@@ -45,22 +47,22 @@ static ew_quantize_scheme choose_scheme(const ew_checkpoint *checkpoint, ew_quan
 static void choose_format(const ew_quantize_options *options, ew_quantize_scheme scheme, ew_planned *item) {
     ew_matrix_format same;
     bool can_repack = ew_pack_lossless_format(item->source->type, &same);
-    bool int8 = item->kind == EW_LAYER_EMBEDDING ||
-                (item->kind == EW_LAYER_HEAD && options->head == EW_HEAD_INT8);
+    bool int8 =
+        item->kind == EW_LAYER_EMBEDDING || (item->kind == EW_LAYER_HEAD && options->head == EW_HEAD_INT8);
     if (can_repack && (scheme == EW_SCHEME_KEEP || (int8 && same == EW_MATRIX_INT8))) {
         item->format = same;
         item->group = EW_BLOCK_COLS;
         item->lossless = true;
         return;
     }
-    item->format = int8                           ? EW_MATRIX_INT8
+    item->format = int8                         ? EW_MATRIX_INT8
                    : scheme == EW_SCHEME_OFFSET ? EW_MATRIX_INT4_OFFSET
-                                                  : EW_MATRIX_INT4_SYMMETRIC;
+                                                : EW_MATRIX_INT4_SYMMETRIC;
     item->group = int8 ? EW_INT8_GROUP : options->group;
 }
 
-static ew_status plan_item(const ew_quantize_options *options, ew_quantize_scheme scheme, const ew_tensor *source,
-                           const char *name, ew_planned *item, ew_error *error) {
+static ew_status plan_item(const ew_quantize_options *options, ew_quantize_scheme scheme,
+                           const ew_tensor *source, const char *name, ew_planned *item, ew_error *error) {
     *item = (ew_planned){.source = source,
                          .name = name,
                          .kind = ew_layer_kind_of(name),
@@ -74,8 +76,8 @@ static ew_status plan_item(const ew_quantize_options *options, ew_quantize_schem
 }
 
 /* Whether a tied model gets a head of its own: INT4, unless `keep` has the embedding as it is. */
-static bool needs_own_head(const ew_quantize_options *options, ew_quantize_scheme scheme, const ew_config *config,
-                           const ew_tensor *embedding) {
+static bool needs_own_head(const ew_quantize_options *options, ew_quantize_scheme scheme,
+                           const ew_config *config, const ew_tensor *embedding) {
     ew_matrix_format format;
     bool kept = scheme == EW_SCHEME_KEEP && ew_pack_lossless_format(embedding->type, &format);
     return config->tied_embeddings && options->head == EW_HEAD_INT4 && !kept;
@@ -111,7 +113,8 @@ ew_status ew_quantize_plan_make(const ew_checkpoint *checkpoint, const ew_quanti
     if (status == EW_OK && embedding && needs_own_head(options, plan->scheme, config, embedding)) {
         config->tied_embeddings = false;
         plan->head_is_embedding = false;
-        status = plan_item(options, plan->scheme, embedding, "output.weight", &plan->items[plan->count++], error);
+        status =
+            plan_item(options, plan->scheme, embedding, "output.weight", &plan->items[plan->count++], error);
     }
     if (status != EW_OK) {
         ew_quantize_plan_free(plan);

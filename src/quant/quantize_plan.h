@@ -1,4 +1,5 @@
-/* What becomes of every tensor of a checkpoint: the decisions of `quantize`, made before anything is written. */
+/* What becomes of every tensor of a checkpoint: the decisions of `quantize`, made before anything is written.
+ */
 #ifndef EW_QUANT_QUANTIZE_PLAN_H
 #define EW_QUANT_QUANTIZE_PLAN_H
 
@@ -7,7 +8,7 @@
 
 typedef struct ew_planned {
     const ew_tensor *source;
-    const char *name;        /* in the output */
+    const char *name; /* in the output */
     ew_layer_kind kind;
     size_t rows, cols;
     ew_matrix_format format; /* matrices only; vectors stay F32 */
@@ -24,7 +25,8 @@ typedef struct ew_quantize_plan {
     ew_config config; /* of the output: a tied model whose head gets a matrix of its own is untied there */
 } ew_quantize_plan;
 
-/* Errors: EW_ERROR_ARGUMENT for options that do not exist and for a checkpoint that is an Edgewise file already. */
+/* Errors: EW_ERROR_ARGUMENT for options that do not exist and for a checkpoint that is an Edgewise file
+ * already. */
 ew_status ew_quantize_plan_make(const ew_checkpoint *checkpoint, const ew_quantize_options *options,
                                 ew_quantize_plan *plan, ew_error *error);
 void ew_quantize_plan_free(ew_quantize_plan *plan); /* safe on {0} */

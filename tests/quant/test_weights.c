@@ -94,7 +94,8 @@ static void compare_codes(const one_case *c, size_t row, size_t begin, size_t n,
         }
         /* Exactly on a tie there is no excuse: our quotients are the real ones. */
         if (apart > 0 && distance_to_tie(w, scale, offset) == 0) {
-            fail_msg("%s row %zu column %zu: a tie went to %d, not %d", c->name, row, begin + i, codes[i], wanted[i]);
+            fail_msg("%s row %zu column %zu: a tie went to %d, not %d", c->name, row, begin + i, codes[i],
+                     wanted[i]);
         }
     }
 }
@@ -103,7 +104,8 @@ static void compare_codes(const one_case *c, size_t row, size_t begin, size_t n,
 static void check_fits(const goldens *files, const one_case *c) {
     const bool has_offset = c->rule.format == EW_MATRIX_INT4_OFFSET;
     const float *scales = (const float *)(const void *)golden(files, c->name, "scale")->data;
-    const float *offsets = has_offset ? (const float *)(const void *)golden(files, c->name, "offset")->data : NULL;
+    const float *offsets =
+        has_offset ? (const float *)(const void *)golden(files, c->name, "offset")->data : NULL;
     const int32_t *best = (const int32_t *)(const void *)golden(files, c->name, "best")->data;
     const double *errors = (const double *)(const void *)golden(files, c->name, "err")->data;
     const int8_t *wanted = (const int8_t *)golden(files, c->name, "q")->data;
@@ -114,7 +116,8 @@ static void check_fits(const goldens *files, const one_case *c) {
         ew_int4_fit fit = ew_int4_fit_group(&c->rule, w, n);
         int8_t codes[256];
         ew_int4_encode(c->rule.format, w, n, fit.scale, fit.offset, codes);
-        assert_true(ew_quantized_error(w, codes, n, fit.scale, fit.offset) <= errors[index] * (1 + 1e-6) + 1e-30);
+        assert_true(ew_quantized_error(w, codes, n, fit.scale, fit.offset) <=
+                    errors[index] * (1 + 1e-6) + 1e-30);
         assert_int_equal(fit.candidate, best[index]);
         assert_true(fit.scale == scales[index]);
         assert_true(!offsets || fit.offset == offsets[index]);
@@ -132,8 +135,8 @@ static void check_file_stage(const goldens *files, const one_case *c) {
         int8_t codes[256];
         float scales[8], offsets[8] = {0};
         ew_error error;
-        if (ew_int4_quantize_row(&c->rule, c->name, row, c->w + row * c->cols, c->cols, codes, scales, offsets,
-                                 &error) != EW_OK) {
+        if (ew_int4_quantize_row(&c->rule, c->name, row, c->w + row * c->cols, c->cols, codes, scales,
+                                 offsets, &error) != EW_OK) {
             fail_msg("%s", error.message);
         }
         for (size_t k = 0; k < c->n_groups; k++) {
@@ -190,8 +193,8 @@ static void golden_rows_to_refuse_are_refused(void **state) {
     close_goldens(&files);
 }
 
-static ew_status quantize_constant(float value, ew_matrix_format format, size_t group, float last, float *dequantized,
-                                   ew_error *error) {
+static ew_status quantize_constant(float value, ew_matrix_format format, size_t group, float last,
+                                   float *dequantized, ew_error *error) {
     float w[40];
     for (size_t i = 0; i < 40; i++) {
         w[i] = value;
@@ -327,7 +330,8 @@ static void int8_rows_are_within_half_a_step(void **state) {
     const float ties[4] = {127, 0.5f, 1.5f, -2.5f}; /* scale 1 */
     assert_int_equal(ew_int8_quantize_row("w", 0, ties, 4, codes, scales, NULL), EW_OK);
     assert_true(scales[0] == 1 && codes[1] == 0 && codes[2] == 2 && codes[3] == -2);
-    assert_int_equal(ew_int8_quantize_row("w", 0, (const float[1]){1e9f}, 1, codes, scales, NULL), EW_ERROR_NUMERIC);
+    assert_int_equal(ew_int8_quantize_row("w", 0, (const float[1]){1e9f}, 1, codes, scales, NULL),
+                     EW_ERROR_NUMERIC);
 }
 
 int main(void) {
