@@ -16,3 +16,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   ew_kernel_set(arm/neon.c -march=armv8.2-a+dotprod)
   ew_kernel_set(arm/neon_i8mm.c -march=armv8.2-a+dotprod+i8mm)
 endif()
+
+# Not installed: bench/bench_kernels.c, by hand.
+add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/bench_kernels.c)
+target_link_libraries(bench_kernels PRIVATE ew_kernel)
