@@ -1,0 +1,194 @@
+/* Streams: forks, limits, undoing, cancelling, counting; the memory of the cache. */
+#include "running.h"
+
+#include "model/model.h"
+
+static ew_model *model;
+
+static int open_model(void **state) {
+    (void)state;
+    char path[1024];
+    if (!ew_test_shared("goldens/models/qwen2-tiny", path, sizeof path)) {
+        return -1;
+    }
+    model = open_test_model(path, EW_WEIGHTS_F32, EW_KV_INT8);
+    return 0;
+}
+
+static int close_model(void **state) {
+    (void)state;
+    ew_model_close(model);
+    return 0;
+}
+
+static ew_session_info describe(const ew_session *session) {
+    ew_session_info info = {.size = sizeof info};
+    ew_session_describe(session, &info);
+    return info;
+}
+
+static void forks_share_pages_until_they_diverge(void **state) {
+    (void)state;
+    int32_t ids[100];
+    for (int i = 0; i < 100; i++) {
+        ids[i] = i;
+    }
+    ew_session *session = open_test_session(model, 1, 0);
+    ew_stream *stream = NULL, *fork = NULL;
+    EW_ASSERT_OK(ew_stream_open(session, &stream, error));
+    run_ids(session, stream, ids, 100, NULL, NULL);
+    size_t page = session->pages.page_bytes;
+    assert_int_equal(describe(session).kv_bytes, 4 * page);
+    EW_ASSERT_OK(ew_stream_fork(stream, &fork, error));
+    assert_int_equal(ew_stream_length(fork), 100);
+    assert_memory_equal(ew_stream_tokens(fork), ids, sizeof ids);
+    assert_int_equal(describe(session).kv_bytes, 4 * page);
+    assert_int_equal(describe(session).n_streams, 2);
+    run_ids(session, fork, ids, 1, NULL, NULL); /* the last page is copied */
+    assert_int_equal(describe(session).kv_bytes, 5 * page);
+    ew_stream_close(stream);
+    assert_int_equal(describe(session).kv_bytes, 4 * page);
+    ew_stream_truncate(fork, 64);
+    assert_int_equal(describe(session).kv_bytes, 2 * page);
+    ew_stream_close(fork);
+    assert_int_equal(describe(session).kv_bytes, 0);
+    assert_int_equal(describe(session).n_evaluated, 101);
+    ew_session_close(session);
+}
+
+static void a_failed_call_leaves_streams_as_they_were(void **state) {
+    (void)state;
+    ew_session_options options = EW_SESSION_OPTIONS_INIT;
+    options.n_threads = 1;
+    options.context_length = 50;
+    ew_session *session = NULL;
+    EW_ASSERT_OK(ew_session_open(model, &options, &session, error));
+    ew_stream *stream = NULL;
+    EW_ASSERT_OK(ew_stream_open(session, &stream, error));
+    int32_t ids[60] = {0};
+    run_ids(session, stream, ids, 40, NULL, NULL);
+    ew_input inputs[11];
+    ew_error error;
+    for (int i = 0; i < 11; i++) {
+        inputs[i] = (ew_input){stream, 7, false};
+    }
+    assert_int_equal(ew_evaluate(session, inputs, 11, NULL, NULL, &error), EW_ERROR_CONTEXT);
+    assert_int_equal(ew_stream_length(stream), 40);
+    inputs[3].token = 320;
+    assert_int_equal(ew_evaluate(session, inputs, 5, NULL, NULL, &error), EW_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "320"));
+    assert_int_equal(ew_stream_length(stream), 40);
+    inputs[3] = (ew_input){stream, 7, true};
+    assert_int_equal(ew_evaluate(session, inputs, 5, NULL, NULL, &error), EW_ERROR_ARGUMENT);
+    inputs[3].wants_logits = false;
+    assert_int_equal(ew_evaluate(session, inputs, 10, NULL, NULL, &error), EW_OK);
+    assert_int_equal(ew_stream_length(stream), 50);
+    ew_session_close(session);
+}
+
+static void kv_memory_has_a_limit(void **state) {
+    (void)state;
+    ew_session *probe = open_test_session(model, 1, 0);
+    size_t page = probe->pages.page_bytes;
+    ew_session_close(probe);
+    ew_session_options options = EW_SESSION_OPTIONS_INIT;
+    options.kv_bytes = 2 * page;
+    ew_session *session = NULL;
+    ew_error error;
+    EW_ASSERT_OK(ew_session_open(model, &options, &session, error));
+    ew_stream *stream = NULL;
+    EW_ASSERT_OK(ew_stream_open(session, &stream, error));
+    int32_t ids[64] = {0};
+    run_ids(session, stream, ids, 64, NULL, NULL);
+    const ew_input input = {stream, 1, false};
+    assert_int_equal(ew_evaluate(session, &input, 1, NULL, NULL, &error), EW_ERROR_CONTEXT);
+    assert_int_equal(ew_stream_length(stream), 64);
+    assert_int_equal(describe(session).kv_bytes, 2 * page);
+    ew_session_close(session);
+    options.kv_bytes = page - 1;
+    assert_int_equal(ew_session_open(model, &options, &session, &error), EW_ERROR_ARGUMENT);
+}
+
+static void a_cancel_stops_the_next_call(void **state) {
+    (void)state;
+    ew_session *session = open_test_session(model, 1, 0);
+    ew_stream *stream = NULL;
+    EW_ASSERT_OK(ew_stream_open(session, &stream, error));
+    const ew_input input = {stream, 1, false};
+    ew_session_cancel(session);
+    assert_int_equal(ew_evaluate(session, &input, 1, NULL, NULL, NULL), EW_ERROR_CANCELLED);
+    assert_int_equal(ew_stream_length(stream), 0);
+    assert_int_equal(describe(session).kv_bytes, 0);
+    assert_int_equal(ew_evaluate(session, &input, 1, NULL, NULL, NULL), EW_OK);
+    ew_session_close(session);
+}
+
+static void interleaved_outputs_come_in_the_order_of_the_inputs(void **state) {
+    (void)state;
+    size_t vocab = vocab_size_of(model), d_model = model->config.d_model;
+    ew_session *session = open_test_session(model, 2, 3);
+    ew_stream *a = NULL, *b = NULL;
+    EW_ASSERT_OK(ew_stream_open(session, &a, error));
+    EW_ASSERT_OK(ew_stream_open(session, &b, error));
+    const int32_t ids_a[] = {5, 6, 7, 8}, ids_b[] = {50, 60, 70, 80};
+    float *alone = calloc(8 * vocab, sizeof *alone), *alone_hidden = calloc(8 * d_model, sizeof *alone_hidden);
+    float *mixed = calloc(8 * vocab, sizeof *mixed), *mixed_hidden = calloc(8 * d_model, sizeof *mixed_hidden);
+    run_ids(session, a, ids_a, 4, alone, alone_hidden);
+    run_ids(session, b, ids_b, 4, alone + 4 * vocab, alone_hidden + 4 * d_model);
+    ew_stream_truncate(a, 0);
+    ew_stream_truncate(b, 0);
+    ew_input inputs[8];
+    for (int i = 0; i < 4; i++) {
+        inputs[2 * i] = (ew_input){a, ids_a[i], i != 1};
+        inputs[2 * i + 1] = (ew_input){b, ids_b[i], true};
+    }
+    EW_ASSERT_OK(ew_evaluate(session, inputs, 8, mixed, mixed_hidden, error));
+    size_t n = 0;
+    for (int i = 0; i < 8; i++) {
+        size_t reference = (size_t)(i % 2 == 0 ? i / 2 : 4 + i / 2);
+        assert_memory_equal(mixed_hidden + (size_t)i * d_model, alone_hidden + reference * d_model,
+                            d_model * sizeof(float));
+        if (inputs[i].wants_logits) {
+            assert_memory_equal(mixed + n++ * vocab, alone + reference * vocab, vocab * sizeof(float));
+        }
+    }
+    assert_int_equal(n, 7);
+    free(alone);
+    free(alone_hidden);
+    free(mixed);
+    free(mixed_hidden);
+    ew_session_close(session);
+}
+
+static void options_of_another_size_are_checked(void **state) {
+    (void)state;
+    struct {
+        ew_session_options known;
+        size_t unknown;
+    } newer = {EW_SESSION_OPTIONS_INIT, 0};
+    ew_session *session = NULL;
+    ew_error error;
+    newer.known.size = sizeof newer;
+    assert_int_equal(ew_session_open(model, &newer.known, &session, &error), EW_OK);
+    ew_session_close(session);
+    newer.unknown = 1;
+    assert_int_equal(ew_session_open(model, &newer.known, &session, &error), EW_ERROR_ARGUMENT);
+    newer.known.size = 0;
+    assert_int_equal(ew_session_open(model, &newer.known, &session, &error), EW_ERROR_ARGUMENT);
+    newer.known = (ew_session_options)EW_SESSION_OPTIONS_INIT;
+    newer.known.n_threads = 1 << 20;
+    assert_int_equal(ew_session_open(model, &newer.known, &session, &error), EW_ERROR_ARGUMENT);
+    assert_null(session);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forks_share_pages_until_they_diverge),
+        cmocka_unit_test(a_failed_call_leaves_streams_as_they_were),
+        cmocka_unit_test(kv_memory_has_a_limit),
+        cmocka_unit_test(a_cancel_stops_the_next_call),
+        cmocka_unit_test(interleaved_outputs_come_in_the_order_of_the_inputs),
+        cmocka_unit_test(options_of_another_size_are_checked),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
