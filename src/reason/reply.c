@@ -1,5 +1,6 @@
 /* One reply: prefill what the stream does not hold, then draw, show and feed tokens until something ends it. */
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "model/model.h"
 #include "model/options.h"
 #include "reason/conversation.h"
@@ -7,6 +8,7 @@
 #include "reason/stop_strings.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 typedef struct generation {
@@ -249,8 +251,9 @@ static ew_status read_options(const ew_reply_options *given, ew_reply_options *o
         options->sampling = sampling;
     }
     for (size_t i = 0; status == EW_OK && i < options->n_stop; i++) {
-        if (!options->stop || !options->stop[i] || options->stop[i][0] == '\0') {
-            status = ew_fail(error, EW_ERROR_ARGUMENT, "stop string %zu is empty", i);
+        const char *stop = options->stop ? options->stop[i] : NULL;
+        if (!stop || stop[0] == '\0' || ew_utf8_valid_prefix(stop, strlen(stop)) != strlen(stop)) {
+            status = ew_fail(error, EW_ERROR_ARGUMENT, "stop string %zu is empty or no UTF-8", i);
         }
     }
     return status;

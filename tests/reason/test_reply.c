@@ -161,8 +161,15 @@ static void a_stop_string_cuts_the_reply(void **state) {
     listener l = {.most_calls = SIZE_MAX};
     ew_reply whole = ask(stream, "Tell me.", &options, &l);
     assert_true(whole.length > 30);
-    char stop[8] = {0};
-    memcpy(stop, whole.text + 20, 5);
+    size_t from = 20, to = 26; /* at borders of characters */
+    while ((whole.text[from] & 0xc0) == 0x80) {
+        from++;
+    }
+    while ((whole.text[to] & 0xc0) == 0x80) {
+        to++;
+    }
+    char stop[16] = {0};
+    memcpy(stop, whole.text + from, to - from);
     size_t wanted = (size_t)(strstr(whole.text, stop) - whole.text);
     const char *stops[] = {"no such string", stop};
     options.stop = stops;
@@ -177,6 +184,24 @@ static void a_stop_string_cuts_the_reply(void **state) {
     ew_buffer_free(&cut.text);
     ew_reply_free(&whole);
     ew_reply_free(&reply);
+    ew_session_close(session);
+    ew_model_close(model);
+}
+
+static void bad_stop_strings_are_refused(void **state) {
+    (void)state;
+    ew_model *model = open_golden("qwen2-tiny", false);
+    ew_session *session;
+    ew_stream *stream = open_stream(model, 0, &session);
+    const ew_message message = {"user", "Hello!", 6};
+    static const char *const bad[] = {"", "\x9f"};
+    for (size_t i = 0; i < 2; i++) {
+        ew_reply_options options = sampled(3);
+        options.stop = &bad[i];
+        options.n_stop = 1;
+        ew_reply reply;
+        assert_int_equal(ew_reply_to(stream, &message, 1, &options, &reply, NULL), EW_ERROR_ARGUMENT);
+    }
     ew_session_close(session);
     ew_model_close(model);
 }
@@ -349,6 +374,7 @@ int main(void) {
         cmocka_unit_test(five_turns_equal_fresh_sessions),
         cmocka_unit_test(callbacks_get_all_of_the_text),
         cmocka_unit_test(a_stop_string_cuts_the_reply),
+        cmocka_unit_test(bad_stop_strings_are_refused),
         cmocka_unit_test(what_may_begin_a_stop_string_is_held_back),
         cmocka_unit_test(a_callback_can_end_the_reply),
         cmocka_unit_test(old_turns_make_way_but_never_the_system_message),
