@@ -30,22 +30,34 @@ static void expand(const uint8_t *block, uint32_t w[64]) {
     }
 }
 
+/* One round. The caller turns the names instead of the values, so that nothing is moved. */
+static inline void round_of(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g,
+                            uint32_t *h, uint32_t constant) {
+    uint32_t choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
+    uint32_t t1 = *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + constant;
+    *d += t1;
+    *h = t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+}
+
 static void compress(uint32_t state[8], const uint8_t *block) {
-    uint32_t w[64], v[8];
+    uint32_t w[64];
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     expand(block, w);
-    memcpy(v, state, sizeof v);
-    for (int t = 0; t < 64; t++) {
-        uint32_t sum1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
-        uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        uint32_t t1 = v[7] + sum1 + choice + round_constants[t] + w[t];
-        uint32_t sum0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
-        uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-        memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += t1;
-        v[0] = t1 + sum0 + majority;
+    for (int t = 0; t < 64; t += 8) {
+        const uint32_t *k = round_constants + t, *x = w + t;
+        round_of(a, b, c, &d, e, f, g, &h, k[0] + x[0]);
+        round_of(h, a, b, &c, d, e, f, &g, k[1] + x[1]);
+        round_of(g, h, a, &b, c, d, e, &f, k[2] + x[2]);
+        round_of(f, g, h, &a, b, c, d, &e, k[3] + x[3]);
+        round_of(e, f, g, &h, a, b, c, &d, k[4] + x[4]);
+        round_of(d, e, f, &g, h, a, b, &c, k[5] + x[5]);
+        round_of(c, d, e, &f, g, h, a, &b, k[6] + x[6]);
+        round_of(b, c, d, &e, f, g, h, &a, k[7] + x[7]);
     }
+    const uint32_t sums[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++) {
-        state[i] += v[i];
+        state[i] += sums[i];
     }
 }
 
