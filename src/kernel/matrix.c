@@ -78,7 +78,7 @@ ew_status ew_matrix_plan(ew_matrix_format format, size_t rows, size_t cols, size
 
 ew_status ew_matrix_view(ew_matrix_format format, size_t rows, size_t cols, size_t group, const void *data, size_t size,
                          ew_matrix *matrix, ew_error *error) {
-    ew_matrix_layout layout;
+    ew_matrix_layout layout = {0};
     ew_status status = ew_matrix_plan(format, rows, cols, group, &layout, error);
     if (status != EW_OK) {
         return status;
