@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { NOWHERE = UINT32_MAX };
+#define NOWHERE UINT32_MAX /* no neighbour */
 
 static void sift_up(uint64_t *heap, size_t at) {
     uint64_t entry = heap[at];

@@ -18,7 +18,7 @@ struct ew_pattern {
 };
 
 /* Backtracking points one search may take: far above what an honest pattern needs on a run as long as the text. */
-enum { MATCH_LIMIT_BASE = 1000000, MATCH_LIMIT_PER_BYTE = 64, HEAP_LIMIT_KIB = 65536 };
+enum { MATCH_LIMIT_BASE = 100000, MATCH_LIMIT_PER_BYTE = 64, HEAP_LIMIT_KIB = 65536 };
 
 static ew_status compile_translated(const ew_buffer *text, uint32_t options, ew_pattern *pattern, ew_error *error) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
