@@ -1,7 +1,7 @@
-/* 16-bit floating point <-> float32. To float32: exact. From float32: round to nearest, ties to even; too large
- * becomes infinity, too small becomes a denormal or a signed zero; a NaN stays a NaN. Formats: IEEE 754 binary16
- * (1 + 5 + 10 bits) and bfloat16 (the upper half of a float32). Integer operations only, so that no FPU mode and
- * no conversion instruction can change a bit. */
+/* 16-bit floating point <-> float32. To float32: exact. From float32: round to nearest, ties to even; too
+ * large becomes infinity, too small becomes a denormal or a signed zero; a NaN stays a NaN. Formats: IEEE 754
+ * binary16 (1 + 5 + 10 bits) and bfloat16 (the upper half of a float32). Integer operations only, so that no
+ * FPU mode and no conversion instruction can change a bit. */
 #ifndef EW_BASE_FLOAT16_H
 #define EW_BASE_FLOAT16_H
 

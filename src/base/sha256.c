@@ -31,8 +31,8 @@ static void expand(const uint8_t *block, uint32_t w[64]) {
 }
 
 /* One round. The caller turns the names instead of the values, so that nothing is moved. */
-static inline void round_of(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g,
-                            uint32_t *h, uint32_t constant) {
+static inline void round_of(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
+                            uint32_t g, uint32_t *h, uint32_t constant) {
     uint32_t choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
     uint32_t t1 = *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + constant;
     *d += t1;

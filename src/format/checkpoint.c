@@ -23,8 +23,8 @@ static void describe_shape(uint32_t n_dims, const uint64_t *shape, char text[SHA
     size_t length = 0;
     text[length++] = '[';
     for (uint32_t i = n_dims; i > 0 && length < SHAPE_TEXT - 32; i--) {
-        length += (size_t)snprintf(text + length, SHAPE_TEXT - length, "%llu%s", (unsigned long long)shape[i - 1],
-                                   i > 1 ? ", " : "");
+        length += (size_t)snprintf(text + length, SHAPE_TEXT - length, "%llu%s",
+                                   (unsigned long long)shape[i - 1], i > 1 ? ", " : "");
     }
     snprintf(text + length, SHAPE_TEXT - length, "]");
 }
@@ -38,19 +38,21 @@ static ew_status check_tensor(const ew_checkpoint *cp, const ew_expected *wanted
         char is[SHAPE_TEXT], expected[SHAPE_TEXT];
         describe_shape(have->n_dims, have->shape, is);
         describe_shape(n_dims, right, expected);
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: %s has shape %s, expected %s", cp->path, have->name, is, expected);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: %s has shape %s, expected %s", cp->path, have->name, is,
+                       expected);
     }
     if (!ew_dtype_is_weight(have->type) || (wanted->vector && !plain)) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s has type %s, which no %s can have", cp->path, have->name,
-                       ew_dtype_name(have->type), wanted->vector ? "vector of weights" : "weight");
+        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s has type %s, which no %s can have", cp->path,
+                       have->name, ew_dtype_name(have->type),
+                       wanted->vector ? "vector of weights" : "weight");
     }
     return EW_OK;
 }
 
 static void set_tensor(ew_checkpoint *cp, size_t index, const found *have) {
     const ew_expected *wanted = &cp->expected[index];
-    bool interleaved = wanted->rotated && cp->kind == EW_CHECKPOINT_GGUF &&
-                       cp->config.architecture == EW_ARCHITECTURE_LLAMA;
+    bool interleaved =
+        wanted->rotated && cp->kind == EW_CHECKPOINT_GGUF && cp->config.architecture == EW_ARCHITECTURE_LLAMA;
     cp->tensors[index] = (ew_tensor){
         .name = wanted->name,
         .type = have->type,
@@ -110,8 +112,10 @@ static ew_status accept_twin_head(const ew_checkpoint *cp, const found *head, ew
         embedding.bytes == head->bytes && memcmp(embedding.data, head->data, head->bytes) == 0) {
         return EW_OK;
     }
-    return ew_fail(error, EW_ERROR_FORMAT, "%s: \"tie_word_embeddings\" is true, but lm_head.weight differs from "
-                   "model.embed_tokens.weight", cp->path);
+    return ew_fail(error, EW_ERROR_FORMAT,
+                   "%s: \"tie_word_embeddings\" is true, but lm_head.weight differs from "
+                   "model.embed_tokens.weight",
+                   cp->path);
 }
 
 static ew_status refuse_unexpected(const ew_checkpoint *cp, const bool *used, ew_error *error) {
@@ -131,8 +135,10 @@ static ew_status refuse_unexpected(const ew_checkpoint *cp, const bool *used, ew
             }
             continue;
         }
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s holds a tensor %s, which a %s model of this configuration does "
-                       "not have", cp->path, name, ew_architecture_name(cp->config.architecture));
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s holds a tensor %s, which a %s model of this configuration does "
+                       "not have",
+                       cp->path, name, ew_architecture_name(cp->config.architecture));
     }
     return EW_OK;
 }
@@ -141,7 +147,8 @@ static ew_status fail_missing(const ew_checkpoint *cp, const ew_expected *wanted
     if (cp->gguf) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: %s is missing", cp->path, wanted->name);
     }
-    return ew_fail(error, EW_ERROR_FORMAT, "%s: %s (%s) is missing", cp->path, wanted->folder_name, wanted->name);
+    return ew_fail(error, EW_ERROR_FORMAT, "%s: %s (%s) is missing", cp->path, wanted->folder_name,
+                   wanted->name);
 }
 
 static ew_status allocate_tensors(ew_checkpoint *cp, ew_error *error) {
@@ -203,8 +210,9 @@ static ew_status list_tensors(ew_checkpoint *cp, ew_error *error) {
     for (size_t i = 0; status == EW_OK && i < cp->count; i++) {
         const ew_gguf_tensor *tensor = ew_gguf_tensor_at(cp->gguf, i);
         size_t rows = (size_t)(tensor->shape[1] * tensor->shape[2] * tensor->shape[3]);
-        cp->tensors[i] = (ew_tensor){tensor->name, tensor->type,  rows, (size_t)tensor->shape[0],
-                                     tensor->data, tensor->bytes, tensor->bytes / rows, 0};
+        cp->tensors[i] =
+            (ew_tensor){tensor->name,  tensor->type,         rows, (size_t)tensor->shape[0], tensor->data,
+                        tensor->bytes, tensor->bytes / rows, 0};
     }
     if (status == EW_OK) {
         index_names(cp);
@@ -223,12 +231,13 @@ static ew_status read_kind(ew_checkpoint *cp, ew_error *error) {
         return status;
     }
     if (edgewise && version != EW_EDGEWISE_VERSION) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s is an Edgewise file of version %u; this build reads version %d",
-                       cp->path, version, EW_EDGEWISE_VERSION);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s is an Edgewise file of version %u; this build reads version %d", cp->path, version,
+                       EW_EDGEWISE_VERSION);
     }
     if (parts > 1) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s is one of %u parts of a split GGUF file, which is not supported",
-                       cp->path, parts);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s is one of %u parts of a split GGUF file, which is not supported", cp->path, parts);
     }
     cp->kind = edgewise ? EW_CHECKPOINT_EDGEWISE : EW_CHECKPOINT_GGUF;
     return EW_OK;
@@ -249,9 +258,12 @@ static ew_status open_folder(ew_checkpoint *cp, ew_error *error) {
     if (status != EW_OK) {
         return status;
     }
-    if (ew_folder_has(cp->path, "tokenizer.model") && !ew_folder_has(cp->path, "tokenizer.json") && !ew_folder_has(cp->path, "vocab.json")) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s has a SentencePiece tokenizer (tokenizer.model), which is not "
-                       "supported; byte-level BPE (tokenizer.json, or vocab.json and merges.txt) is", cp->path);
+    if (ew_folder_has(cp->path, "tokenizer.model") && !ew_folder_has(cp->path, "tokenizer.json") &&
+        !ew_folder_has(cp->path, "vocab.json")) {
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s has a SentencePiece tokenizer (tokenizer.model), which is not "
+                       "supported; byte-level BPE (tokenizer.json, or vocab.json and merges.txt) is",
+                       cp->path);
     }
     status = ew_weight_folder_open(cp->path, &cp->folder, error);
     return status == EW_OK ? bind_tensors(cp, error) : status;

@@ -1,8 +1,9 @@
-/* A model's weights and configuration, one face for three kinds of source: a Hugging Face folder, a GGUF file of
- * other tools, and a GGUF file that `edgewise quantize` made.
+/* A model's weights and configuration, one face for three kinds of source: a Hugging Face folder, a GGUF file
+ * of other tools, and a GGUF file that `edgewise quantize` made.
  *
- * Tensors have llama.cpp's names and canonical order, which is Hugging Face's: RoPE turns rows i and i + head_dim/2
- * of a head. llama files store the q and k rows interleaved; that is undone here, row by row, without copying.
+ * Tensors have llama.cpp's names and canonical order, which is Hugging Face's: RoPE turns rows i and i +
+ * head_dim/2 of a head. llama files store the q and k rows interleaved; that is undone here, row by row,
+ * without copying.
  *
  *   token_embd.weight [vocab_size, d_model]          output_norm.weight [d_model]
  *   output.weight [vocab_size, d_model] (untied only)
@@ -13,9 +14,9 @@
  *   blk.N.attn_q_norm.weight, attn_k_norm.weight [head_dim]
  *   blk.N.ffn_gate.weight, ffn_up.weight [d_ff, d_model]   blk.N.ffn_down.weight [d_model, d_ff]
  *
- * For the first two kinds every tensor that the configuration asks for is there in this shape, checked at open, and
- * no other weight is. For an Edgewise file the tensors are listed as the file has them (packed matrices are I8, one
- * row), in its order, and the model room checks them. */
+ * For the first two kinds every tensor that the configuration asks for is there in this shape, checked at
+ * open, and no other weight is. For an Edgewise file the tensors are listed as the file has them (packed
+ * matrices are I8, one row), in its order, and the model room checks them. */
 #ifndef EW_FORMAT_CHECKPOINT_H
 #define EW_FORMAT_CHECKPOINT_H
 
@@ -36,13 +37,14 @@ typedef struct ew_tensor {
     size_t rows, cols; /* row-major; 1-D tensors have one row */
     const uint8_t *data;
     size_t bytes, row_bytes;
-    size_t interleaved; /* > 0: the file holds the rows (1-D: elements) of every head of this size interleaved */
+    size_t
+        interleaved; /* > 0: the file holds the rows (1-D: elements) of every head of this size interleaved */
 } ew_tensor;
 
 typedef struct ew_checkpoint ew_checkpoint;
 
-/* Opens `path`, a folder with config.json or a GGUF file. One sentence in `error` says what is missing, superfluous
- * or of the wrong shape. */
+/* Opens `path`, a folder with config.json or a GGUF file. One sentence in `error` says what is missing,
+ * superfluous or of the wrong shape. */
 ew_status ew_checkpoint_open(const char *path, ew_checkpoint **out, ew_error *error);
 void ew_checkpoint_close(ew_checkpoint *checkpoint); /* NULL is fine */
 
@@ -56,15 +58,16 @@ size_t ew_checkpoint_tensor_count(const ew_checkpoint *checkpoint);
 const ew_tensor *ew_checkpoint_tensor_at(const ew_checkpoint *checkpoint, size_t index);
 const ew_tensor *ew_checkpoint_find(const ew_checkpoint *checkpoint, const char *name); /* NULL: absent */
 
-/* The encoded bytes of canonical row `row` < rows, row_bytes long (for repacking without loss). Of an interleaved
- * 1-D tensor use ew_tensor_read_row, which puts the elements in order. */
+/* The encoded bytes of canonical row `row` < rows, row_bytes long (for repacking without loss). Of an
+ * interleaved 1-D tensor use ew_tensor_read_row, which puts the elements in order. */
 const uint8_t *ew_tensor_row(const ew_tensor *tensor, size_t row);
 
 /* Row `row` as float32 in out[cols]. EW_ERROR_UNSUPPORTED for types that are no weights. */
 ew_status ew_tensor_read_row(const ew_tensor *tensor, size_t row, float *out, ew_error *error);
 
-/* The `source` fingerprint: SHA-256 over configuration, tokenizer and original weights as docs/formats.md defines
- * it, in hexadecimal. Reads all weights, except of an Edgewise file, which has it in edgewise.fingerprint.source. */
+/* The `source` fingerprint: SHA-256 over configuration, tokenizer and original weights as docs/formats.md
+ * defines it, in hexadecimal. Reads all weights, except of an Edgewise file, which has it in
+ * edgewise.fingerprint.source. */
 ew_status ew_checkpoint_source_fingerprint(const ew_checkpoint *checkpoint, char hex[65], ew_error *error);
 
 #endif

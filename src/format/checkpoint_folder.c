@@ -3,17 +3,20 @@
 #include "format/checkpoint_internal.h"
 #include "format/json.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MAX_INDEX_BYTES = 64 << 20, MAX_SHARDS = 4096 };
 
+/* Without allocation, so that no lack of memory can look like the lack of a file. A longer path cannot be
+ * opened. */
 bool ew_folder_has(const char *folder, const char *name) {
-    char *path = ew_join_path(folder, name);
-    bool there = path && access(path, F_OK) == 0;
-    free(path);
-    return there;
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return length > 0 && length < (int)sizeof path && access(path, F_OK) == 0;
 }
 
 static ew_status add_shard(const char *path, const char *name, ew_weight_folder *folder, ew_error *error) {
@@ -32,8 +35,10 @@ static ew_status add_shard(const char *path, const char *name, ew_weight_folder 
 /* Hugging Face's caches link shards to files elsewhere, so the name is what is checked. */
 static ew_status check_shard_name(const char *path, const char *name, ew_error *error) {
     if (!name || name[0] == '\0' || name[0] == '.' || strchr(name, '/')) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: model.safetensors.index.json names a shard \"%s\", which is no file "
-                       "name inside the folder", path, name ? name : "");
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: model.safetensors.index.json names a shard \"%s\", which is no file "
+                       "name inside the folder",
+                       path, name ? name : "");
     }
     return EW_OK;
 }
@@ -46,8 +51,8 @@ static ew_status open_shard_of(const char *path, json_t *opened, const char *sha
         return status;
     }
     if (folder->n_shards == MAX_SHARDS) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: model.safetensors.index.json names more than %d shards", path,
-                       MAX_SHARDS);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: model.safetensors.index.json names more than %d shards",
+                       path, MAX_SHARDS);
     }
     if (json_object_set_new(opened, shard, json_integer((json_int_t)folder->n_shards)) != 0) {
         return ew_fail_memory(error, strlen(shard), "the shards of a model");
@@ -67,8 +72,10 @@ static ew_status open_shards(const char *path, const json_t *map, json_t *opened
         }
         size_t index = (size_t)json_integer_value(json_object_get(opened, shard));
         if (!ew_safetensors_find(folder->shards[index], tensor)) {
-            return ew_fail(error, EW_ERROR_FORMAT, "%s: model.safetensors.index.json says that %s lies in %s, but it "
-                           "does not", path, tensor, shard);
+            return ew_fail(error, EW_ERROR_FORMAT,
+                           "%s: model.safetensors.index.json says that %s lies in %s, but it "
+                           "does not",
+                           path, tensor, shard);
         }
     }
     return EW_OK;
@@ -114,7 +121,8 @@ static ew_status collect(const char *path, ew_weight_folder *folder, ew_error *e
         }
     }
     const ew_name *twice = ew_names_sort(folder->names, folder->count);
-    return twice ? ew_fail(error, EW_ERROR_FORMAT, "%s: tensor %s lies in two shards", path, twice->name.data) : EW_OK;
+    return twice ? ew_fail(error, EW_ERROR_FORMAT, "%s: tensor %s lies in two shards", path, twice->name.data)
+                 : EW_OK;
 }
 
 ew_status ew_weight_folder_open(const char *path, ew_weight_folder *folder, ew_error *error) {
@@ -124,11 +132,15 @@ ew_status ew_weight_folder_open(const char *path, ew_weight_folder *folder, ew_e
         status = add_shard(path, "model.safetensors", folder, error);
     } else if (ew_folder_has(path, "model.safetensors.index.json")) {
         status = read_index(path, folder, error);
-    } else if (ew_folder_has(path, "pytorch_model.bin") || ew_folder_has(path, "pytorch_model.bin.index.json")) {
-        status = ew_fail(error, EW_ERROR_UNSUPPORTED, "%s holds its weights as pytorch_model.bin, which is not supported; "
-                         "model.safetensors is", path);
+    } else if (ew_folder_has(path, "pytorch_model.bin") ||
+               ew_folder_has(path, "pytorch_model.bin.index.json")) {
+        status = ew_fail(error, EW_ERROR_UNSUPPORTED,
+                         "%s holds its weights as pytorch_model.bin, which is not supported; "
+                         "model.safetensors is",
+                         path);
     } else {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s has no model.safetensors and no model.safetensors.index.json", path);
+        status = ew_fail(error, EW_ERROR_FORMAT,
+                         "%s has no model.safetensors and no model.safetensors.index.json", path);
     }
     if (status == EW_OK) {
         status = collect(path, folder, error);

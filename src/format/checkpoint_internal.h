@@ -31,7 +31,7 @@ typedef struct ew_weight_folder {
 ew_status ew_weight_folder_open(const char *path, ew_weight_folder *folder, ew_error *error);
 void ew_weight_folder_close(ew_weight_folder *folder); /* safe on {0} */
 
-/* Whether a file of this name is in the folder (false, too, when memory is out). */
+/* Whether a file of this name is in the folder. */
 bool ew_folder_has(const char *folder, const char *name);
 
 struct ew_checkpoint {
@@ -40,7 +40,8 @@ struct ew_checkpoint {
     ew_config config;
     ew_gguf *gguf;           /* NULL for a folder */
     ew_weight_folder folder; /* {0} for a file */
-    ew_expected *expected;   /* owns the names of the tensors; NULL for an Edgewise file, whose names are gguf's */
+    ew_expected
+        *expected; /* owns the names of the tensors; NULL for an Edgewise file, whose names are gguf's */
     ew_tensor *tensors;
     ew_name *names; /* sorted; index into tensors */
     size_t count;

@@ -104,7 +104,8 @@ ew_status ew_expect_tensors(const ew_config *config, ew_expected **expected, siz
             const part *part = &layer_parts[i];
             if (holds(part->condition, config)) {
                 snprintf(next->name, sizeof next->name, "blk.%zu.%s", layer, part->name);
-                snprintf(next->folder_name, sizeof next->folder_name, "model.layers.%zu.%s", layer, part->folder_name);
+                snprintf(next->folder_name, sizeof next->folder_name, "model.layers.%zu.%s", layer,
+                         part->folder_name);
                 next = add(part, config, next);
             }
         }

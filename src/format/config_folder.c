@@ -24,8 +24,8 @@ static ew_status map_text(const char *folder, const char *name, ew_mapping *mapp
 }
 
 ew_status ew_config_from_folder(const char *folder, ew_config *config, ew_error *error) {
-    static const char *const names[N_TEXTS] = {"config.json", "generation_config.json", "tokenizer_config.json",
-                                               "tokenizer.json"};
+    static const char *const names[N_TEXTS] = {"config.json", "generation_config.json",
+                                               "tokenizer_config.json", "tokenizer.json"};
     ew_config_texts texts = {0};
     ew_string *views[N_TEXTS] = {&texts.config, &texts.generation, &texts.tokenizer_config, &texts.tokenizer};
     ew_mapping mappings[N_TEXTS] = {{0}};

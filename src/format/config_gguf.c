@@ -11,12 +11,13 @@ static const char *key_of(const ew_config *config, const char *name, char key[KE
     return key;
 }
 
-static ew_status get_size(const ew_gguf *gguf, const ew_config *config, const char *name, bool *found, size_t *value,
-                          ew_error *error) {
+static ew_status get_size(const ew_gguf *gguf, const ew_config *config, const char *name, bool *found,
+                          size_t *value, ew_error *error) {
     char key[KEY_BYTES];
     uint64_t number = 0;
     bool there;
-    ew_status status = ew_gguf_get_u64(gguf, key_of(config, name, key), found ? found : &there, &number, error);
+    ew_status status =
+        ew_gguf_get_u64(gguf, key_of(config, name, key), found ? found : &there, &number, error);
     if (status == EW_OK && (found ? *found : there)) {
         *value = number < SIZE_MAX ? (size_t)number : SIZE_MAX;
     }
@@ -39,7 +40,8 @@ static ew_status get_number(const ew_gguf *gguf, const ew_config *config, const 
     return ew_gguf_get_f64(gguf, key_of(config, name, key), &found, value, error);
 }
 
-/* Keys of other models of the same families that change the arithmetic, unless the value is 0 or the neutral one. */
+/* Keys of other models of the same families that change the arithmetic, unless the value is 0 or the neutral
+ * one. */
 static ew_status refuse_variants(const ew_gguf *gguf, const ew_config *config, ew_error *error) {
     static const struct {
         const char *name;
@@ -68,8 +70,8 @@ static ew_status refuse_variants(const ew_gguf *gguf, const ew_config *config, e
         bool integer = value->type != EW_GGUF_FLOAT32 && value->type != EW_GGUF_FLOAT64;
         double number = integer ? (double)ew_gguf_integer_at(value, 0) : ew_gguf_float_at(value, 0);
         if (number != 0 && number != variants[i].neutral) {
-            return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s = %g is not supported", ew_gguf_path(gguf), key,
-                           number);
+            return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s = %g is not supported", ew_gguf_path(gguf),
+                           key, number);
         }
     }
     return EW_OK;
@@ -83,8 +85,10 @@ static ew_status read_head_dim(const ew_gguf *gguf, ew_config *config, ew_error 
     }
     if (!found) {
         if (config->n_heads == 0 || config->d_model % config->n_heads != 0) {
-            return ew_fail(error, EW_ERROR_FORMAT, "%s: no key gives the head size, and %zu heads of a hidden size of "
-                           "%zu do not tell it", ew_gguf_path(gguf), config->n_heads, config->d_model);
+            return ew_fail(error, EW_ERROR_FORMAT,
+                           "%s: no key gives the head size, and %zu heads of a hidden size of "
+                           "%zu do not tell it",
+                           ew_gguf_path(gguf), config->n_heads, config->d_model);
         }
         config->head_dim = config->d_model / config->n_heads;
     }
@@ -94,8 +98,10 @@ static ew_status read_head_dim(const ew_gguf *gguf, ew_config *config, ew_error 
         return status;
     }
     if (value_length != config->head_dim || turned != config->head_dim) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: keys of %zu, values of %zu and %zu RoPE dimensions a head; only "
-                       "equal numbers are supported", ew_gguf_path(gguf), config->head_dim, value_length, turned);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s: keys of %zu, values of %zu and %zu RoPE dimensions a head; only "
+                       "equal numbers are supported",
+                       ew_gguf_path(gguf), config->head_dim, value_length, turned);
     }
     return EW_OK;
 }
@@ -132,7 +138,8 @@ static ew_status read_sizes(const ew_gguf *gguf, ew_config *config, ew_error *er
     config->n_kv_heads = config->n_heads;
     const char *eps_key = key_of(config, "attention.layer_norm_rms_epsilon", key);
     if ((status = ew_gguf_get_f64(gguf, eps_key, NULL, &eps, error)) != EW_OK ||
-        (status = get_size(gguf, config, "attention.head_count_kv", NULL, &config->n_kv_heads, error)) != EW_OK ||
+        (status = get_size(gguf, config, "attention.head_count_kv", NULL, &config->n_kv_heads, error)) !=
+            EW_OK ||
         (status = get_number(gguf, config, "rope.freq_base", &config->rope.theta, error)) != EW_OK ||
         (status = read_head_dim(gguf, config, error)) != EW_OK) {
         return status;
@@ -148,12 +155,16 @@ static ew_status read_divisors(const ew_gguf *gguf, ew_config *config, const ew_
         return EW_OK; /* the checks at the end refuse it */
     }
     if (tensor->type != EW_DTYPE_F32 || tensor->n_dims != 1 || tensor->shape[0] != half) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: rope_freqs.weight must be %zu values of type F32, one for every "
-                       "pair of a head", ew_gguf_path(gguf), half);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: rope_freqs.weight must be %zu values of type F32, one for every "
+                       "pair of a head",
+                       ew_gguf_path(gguf), half);
     }
     if (config->rope.scaling != EW_ROPE_NONE) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: rope_freqs.weight together with RoPE scaling %s is not "
-                       "supported", ew_gguf_path(gguf), ew_rope_scaling_name(config->rope.scaling));
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s: rope_freqs.weight together with RoPE scaling %s is not "
+                       "supported",
+                       ew_gguf_path(gguf), ew_rope_scaling_name(config->rope.scaling));
     }
     memcpy(config->rope.divisors, tensor->data, half * sizeof(float));
     config->rope.scaling = EW_ROPE_DIVISORS;
@@ -165,7 +176,8 @@ static ew_status read_rope(const ew_gguf *gguf, ew_config *config, ew_error *err
     bool found;
     ew_string type = {0};
     ew_rope *rope = &config->rope;
-    ew_status status = ew_gguf_get_string(gguf, key_of(config, "rope.scaling.type", key), &found, &type, error);
+    ew_status status =
+        ew_gguf_get_string(gguf, key_of(config, "rope.scaling.type", key), &found, &type, error);
     if (status != EW_OK) {
         return status;
     }
@@ -174,8 +186,8 @@ static ew_status read_rope(const ew_gguf *gguf, ew_config *config, ew_error *err
     } else if (found && ew_string_is(type, "yarn")) {
         rope->scaling = EW_ROPE_YARN;
     } else if (found && !ew_string_is(type, "none")) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: RoPE scaling %.*s is not supported", ew_gguf_path(gguf),
-                       (int)(type.length < 100 ? type.length : 100), type.data);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: RoPE scaling %.*s is not supported",
+                       ew_gguf_path(gguf), (int)(type.length < 100 ? type.length : 100), type.data);
     }
     if (rope->scaling != EW_ROPE_NONE) {
         rope->factor = 0;
@@ -183,9 +195,10 @@ static ew_status read_rope(const ew_gguf *gguf, ew_config *config, ew_error *err
     }
     if (status == EW_OK && rope->scaling == EW_ROPE_YARN) {
         rope->original_context = config->context_length;
-        if ((status = get_size(gguf, config, "rope.scaling.original_context_length", NULL, &rope->original_context,
-                               error)) != EW_OK ||
-            (status = get_number(gguf, config, "rope.scaling.yarn_beta_fast", &rope->beta_fast, error)) != EW_OK) {
+        if ((status = get_size(gguf, config, "rope.scaling.original_context_length", NULL,
+                               &rope->original_context, error)) != EW_OK ||
+            (status = get_number(gguf, config, "rope.scaling.yarn_beta_fast", &rope->beta_fast, error)) !=
+                EW_OK) {
             return status;
         }
         status = get_number(gguf, config, "rope.scaling.yarn_beta_slow", &rope->beta_slow, error);
@@ -210,7 +223,8 @@ static bool ends_by_text(ew_string text) {
 static ew_status find_end_tokens(const ew_gguf *gguf, ew_config *config, ew_error *error) {
     const ew_gguf_value *tokens, *types;
     bool found, typed;
-    ew_status status = ew_gguf_get_array(gguf, "tokenizer.ggml.tokens", EW_GGUF_STRING, &found, &tokens, error);
+    ew_status status =
+        ew_gguf_get_array(gguf, "tokenizer.ggml.tokens", EW_GGUF_STRING, &found, &tokens, error);
     if (status == EW_OK) {
         status = ew_gguf_get_array(gguf, "tokenizer.ggml.token_type", EW_GGUF_INT32, &typed, &types, error);
     }
@@ -263,8 +277,9 @@ static ew_status read_tokens(const ew_gguf *gguf, ew_config *config, ew_error *e
     }
     if (found && !ew_string_is(model, "gpt2")) {
         bool pieces = ew_string_is(model, "llama");
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: tokenizer %.*s%s is not supported; byte-level BPE (gpt2) is",
-                       ew_gguf_path(gguf), (int)(model.length < 100 ? model.length : 100), model.data,
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s: tokenizer %.*s%s is not supported; byte-level BPE (gpt2) is", ew_gguf_path(gguf),
+                       (int)(model.length < 100 ? model.length : 100), model.data,
                        pieces ? " (SentencePiece)" : "");
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -284,7 +299,8 @@ static ew_status read_sampling(const ew_gguf *gguf, ew_config *config, ew_error 
     ew_sampling_defaults *s = &config->sampling;
     bool found[5];
     ew_status status;
-    if ((status = ew_gguf_get_f64(gguf, "general.sampling.temp", &found[0], &s->temperature, error)) != EW_OK ||
+    if ((status = ew_gguf_get_f64(gguf, "general.sampling.temp", &found[0], &s->temperature, error)) !=
+            EW_OK ||
         (status = ew_gguf_get_u32(gguf, "general.sampling.top_k", &found[1], &s->top_k, error)) != EW_OK ||
         (status = ew_gguf_get_f64(gguf, "general.sampling.top_p", &found[2], &s->top_p, error)) != EW_OK ||
         (status = ew_gguf_get_f64(gguf, "general.sampling.min_p", &found[3], &s->min_p, error)) != EW_OK ||

@@ -10,12 +10,12 @@ void ew_config_begin(ew_config *config);
 /* By its name in files; EW_ERROR_UNSUPPORTED for another one. */
 ew_status ew_config_set_architecture(ew_config *config, ew_string name, const char *where, ew_error *error);
 
-/* Adds an end token once, keeping them ascending. More than EW_CONFIG_MAX_EOS, or an id that no vocabulary has, is
- * EW_ERROR_FORMAT. */
+/* Adds an end token once, keeping them ascending. More than EW_CONFIG_MAX_EOS, or an id that no vocabulary
+ * has, is EW_ERROR_FORMAT. */
 ew_status ew_config_add_eos(ew_config *config, uint64_t id, const char *where, ew_error *error);
 
-/* Begin and end tokens out of tokenizer_config.json and tokenizer.json. Whether BOS is added: "add_bos_token" of the
- * first if it is there, else the post-processor of the second. */
+/* Begin and end tokens out of tokenizer_config.json and tokenizer.json. Whether BOS is added: "add_bos_token"
+ * of the first if it is there, else the post-processor of the second. */
 ew_status ew_config_read_token_files(const ew_config_texts *texts, const char *where, ew_config *config,
                                      ew_error *error);
 

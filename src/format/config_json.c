@@ -18,7 +18,8 @@ static ew_status get_required(const json_t *object, const char *key, const char 
     return status;
 }
 
-static ew_status read_architecture(const json_t *object, const char *where, ew_config *config, ew_error *error) {
+static ew_status read_architecture(const json_t *object, const char *where, ew_config *config,
+                                   ew_error *error) {
     const char *type = "(none: \"model_type\" is missing)";
     ew_status status = ew_json_get_text(object, "model_type", where, NULL, &type, error);
     if (status != EW_OK ||
@@ -45,24 +46,30 @@ static ew_status read_sizes(const json_t *object, const char *where, ew_config *
         (status = get_required(object, "num_attention_heads", where, &config->n_heads, error)) != EW_OK ||
         (status = get_required(object, "intermediate_size", where, &config->d_ff, error)) != EW_OK ||
         (status = get_required(object, "vocab_size", where, &config->vocab_size, error)) != EW_OK ||
-        (status = get_required(object, "max_position_embeddings", where, &config->context_length, error)) != EW_OK) {
+        (status = get_required(object, "max_position_embeddings", where, &config->context_length, error)) !=
+            EW_OK) {
         return status;
     }
     config->n_kv_heads = config->n_heads;
-    if ((status = ew_json_get_size(object, "num_key_value_heads", where, NULL, &config->n_kv_heads, error)) != EW_OK ||
-        (status = ew_json_get_size(object, "head_dim", where, &found, &config->head_dim, error)) != EW_OK || found) {
+    if ((status = ew_json_get_size(object, "num_key_value_heads", where, NULL, &config->n_kv_heads, error)) !=
+            EW_OK ||
+        (status = ew_json_get_size(object, "head_dim", where, &found, &config->head_dim, error)) != EW_OK ||
+        found) {
         return status;
     }
     if (config->architecture == EW_ARCHITECTURE_QWEN3 || config->n_heads == 0 ||
         config->d_model % config->n_heads != 0) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: config.json has no \"head_dim\", and %zu heads of a hidden size of "
-                       "%zu do not tell it", where, config->n_heads, config->d_model);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: config.json has no \"head_dim\", and %zu heads of a hidden size of "
+                       "%zu do not tell it",
+                       where, config->n_heads, config->d_model);
     }
     config->head_dim = config->d_model / config->n_heads;
     return EW_OK;
 }
 
-static ew_status refuse_windows(const json_t *object, const char *where, const ew_config *config, ew_error *error) {
+static ew_status refuse_windows(const json_t *object, const char *where, const ew_config *config,
+                                ew_error *error) {
     bool window = false;
     ew_status status = ew_json_get_bool(object, "use_sliding_window", where, NULL, &window, error);
     if (status != EW_OK) {
@@ -89,10 +96,11 @@ static ew_status read_flags(const json_t *object, const char *where, ew_config *
     ew_status status;
     if ((status = ew_json_get_bool(object, "attention_bias", where, NULL, &attention_bias, error)) != EW_OK ||
         (status = ew_json_get_bool(object, "mlp_bias", where, NULL, &mlp_bias, error)) != EW_OK ||
-        (status = ew_json_get_bool(object, "tie_word_embeddings", where, NULL, &config->tied_embeddings, error)) !=
-            EW_OK ||
+        (status = ew_json_get_bool(object, "tie_word_embeddings", where, NULL, &config->tied_embeddings,
+                                   error)) != EW_OK ||
         (status = ew_json_get_text(object, "hidden_act", where, NULL, &activation, error)) != EW_OK ||
-        (status = ew_json_get_number(object, "partial_rotary_factor", where, NULL, &partial, error)) != EW_OK ||
+        (status = ew_json_get_number(object, "partial_rotary_factor", where, NULL, &partial, error)) !=
+            EW_OK ||
         (status = ew_json_get_number(object, "rms_norm_eps", where, NULL, &eps, error)) != EW_OK) {
         return status;
     }
@@ -114,10 +122,21 @@ static ew_status read_flags(const json_t *object, const char *where, ew_config *
 
 /* A member of the RoPE parameters that is not understood would silently change every position. */
 static ew_status refuse_unknown_rope(const json_t *rope, const char *where, ew_error *error) {
-    static const char *const known[] = {
-        "rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "attention_factor",
-        "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "low_freq_factor", "high_freq_factor", "truncate",
-        "partial_rotary_factor", "finetuned"};
+    static const char *const known[] = {"rope_type",
+                                        "type",
+                                        "rope_theta",
+                                        "factor",
+                                        "original_max_position_embeddings",
+                                        "attention_factor",
+                                        "beta_fast",
+                                        "beta_slow",
+                                        "mscale",
+                                        "mscale_all_dim",
+                                        "low_freq_factor",
+                                        "high_freq_factor",
+                                        "truncate",
+                                        "partial_rotary_factor",
+                                        "finetuned"};
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)rope, key, value) {
@@ -136,7 +155,9 @@ static ew_status read_rope_type(const json_t *rope, const char *where, ew_config
     static const struct {
         const char *name;
         ew_rope_scaling scaling;
-    } types[] = {{"default", EW_ROPE_NONE}, {"linear", EW_ROPE_LINEAR}, {"llama3", EW_ROPE_LLAMA3},
+    } types[] = {{"default", EW_ROPE_NONE},
+                 {"linear", EW_ROPE_LINEAR},
+                 {"llama3", EW_ROPE_LLAMA3},
                  {"yarn", EW_ROPE_YARN}};
     const char *type = "default";
     bool found;
@@ -156,7 +177,8 @@ static ew_status read_rope_type(const json_t *rope, const char *where, ew_config
     return refuse(where, error, "RoPE scaling", type);
 }
 
-static ew_status read_rope_numbers(const json_t *object, const char *where, ew_config *config, ew_error *error) {
+static ew_status read_rope_numbers(const json_t *object, const char *where, ew_config *config,
+                                   ew_error *error) {
     ew_rope *rope = &config->rope;
     double partial = 1;
     const struct {
@@ -192,9 +214,10 @@ static ew_status read_rope_numbers(const json_t *object, const char *where, ew_c
         return refuse(where, error, "\"partial_rotary_factor\" other than 1 is", NULL);
     }
     rope->original_context = config->context_length;
-    ew_status status =
-        ew_json_get_size(object, "original_max_position_embeddings", where, NULL, &rope->original_context, error);
-    return status == EW_OK ? ew_json_get_bool(object, "truncate", where, NULL, &rope->truncate, error) : status;
+    ew_status status = ew_json_get_size(object, "original_max_position_embeddings", where, NULL,
+                                        &rope->original_context, error);
+    return status == EW_OK ? ew_json_get_bool(object, "truncate", where, NULL, &rope->truncate, error)
+                           : status;
 }
 
 /* Parameters that the scaling does not use must not tell two equal models apart. */
@@ -247,7 +270,8 @@ static ew_status read_eos(const json_t *object, const char *where, ew_config *co
     for (size_t i = 0; i < count; i++) {
         const json_t *id = json_is_array(value) ? json_array_get(value, i) : value;
         if (!json_is_integer(id) || json_integer_value(id) < 0) {
-            return ew_fail(error, EW_ERROR_FORMAT, "%s: \"eos_token_id\" must be an id or a list of ids", where);
+            return ew_fail(error, EW_ERROR_FORMAT, "%s: \"eos_token_id\" must be an id or a list of ids",
+                           where);
         }
         ew_status status = ew_config_add_eos(config, (uint64_t)json_integer_value(id), where, error);
         if (status != EW_OK) {
@@ -282,13 +306,15 @@ static ew_status read_main(const json_t *object, const char *where, ew_config *c
     return read_eos(object, where, config, error);
 }
 
-static ew_status read_generation(const json_t *object, const char *where, ew_config *config, ew_error *error) {
+static ew_status read_generation(const json_t *object, const char *where, ew_config *config,
+                                 ew_error *error) {
     ew_sampling_defaults *s = &config->sampling;
     size_t top_k = 0;
     bool found[6] = {false};
     ew_status status;
     if ((status = ew_json_get_bool(object, "do_sample", where, &found[0], &s->do_sample, error)) != EW_OK ||
-        (status = ew_json_get_number(object, "temperature", where, &found[1], &s->temperature, error)) != EW_OK ||
+        (status = ew_json_get_number(object, "temperature", where, &found[1], &s->temperature, error)) !=
+            EW_OK ||
         (status = ew_json_get_size(object, "top_k", where, &found[2], &top_k, error)) != EW_OK ||
         (status = ew_json_get_number(object, "top_p", where, &found[3], &s->top_p, error)) != EW_OK ||
         (status = ew_json_get_number(object, "min_p", where, &found[4], &s->min_p, error)) != EW_OK ||
@@ -319,7 +345,8 @@ static ew_status read_part(ew_string text, const char *where, part_reader *reade
     return status;
 }
 
-ew_status ew_config_from_texts(const ew_config_texts *texts, const char *where, ew_config *config, ew_error *error) {
+ew_status ew_config_from_texts(const ew_config_texts *texts, const char *where, ew_config *config,
+                               ew_error *error) {
     ew_config_begin(config);
     ew_status status;
     if ((status = read_part(texts->config, where, read_main, config, error)) != EW_OK ||

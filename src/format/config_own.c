@@ -13,13 +13,13 @@ static const char *key_of(const ew_config *config, const char *name, char key[KE
     return key;
 }
 
-typedef struct number_key {
+typedef struct member_key {
     const char *key;
-    size_t place; /* of the double in ew_config */
-} number_key;
+    size_t place; /* of the double or the bool in ew_config */
+} member_key;
 
 #define PLACE(member) offsetof(ew_config, member)
-static const number_key numbers[] = {
+static const member_key numbers[] = {
     {OWN "rope_theta", PLACE(rope.theta)},
     {OWN "rope_factor", PLACE(rope.factor)},
     {OWN "rope_low_freq_factor", PLACE(rope.low_freq_factor)},
@@ -35,12 +35,7 @@ static const number_key numbers[] = {
     {OWN "sampling_repetition_penalty", PLACE(sampling.repetition_penalty)},
 };
 
-typedef struct flag_key {
-    const char *key;
-    size_t place; /* of the bool in ew_config */
-} flag_key;
-
-static const flag_key flags[] = {
+static const member_key flags[] = {
     {OWN "qkv_bias", PLACE(qkv_bias)},
     {OWN "o_bias", PLACE(o_bias)},
     {OWN "qk_norm", PLACE(qk_norm)},
@@ -56,16 +51,11 @@ static void write_standard_keys(const ew_config *c, ew_gguf_writer *writer) {
     const struct {
         const char *name;
         size_t value;
-    } sizes[] = {{"block_count", c->n_layers},
-                 {"context_length", c->context_length},
-                 {"embedding_length", c->d_model},
-                 {"feed_forward_length", c->d_ff},
-                 {"attention.head_count", c->n_heads},
-                 {"attention.head_count_kv", c->n_kv_heads},
-                 {"attention.key_length", c->head_dim},
-                 {"attention.value_length", c->head_dim},
-                 {"rope.dimension_count", c->head_dim},
-                 {"vocab_size", c->vocab_size}};
+    } sizes[] = {{"block_count", c->n_layers},          {"context_length", c->context_length},
+                 {"embedding_length", c->d_model},      {"feed_forward_length", c->d_ff},
+                 {"attention.head_count", c->n_heads},  {"attention.head_count_kv", c->n_kv_heads},
+                 {"attention.key_length", c->head_dim}, {"attention.value_length", c->head_dim},
+                 {"rope.dimension_count", c->head_dim}, {"vocab_size", c->vocab_size}};
     char key[KEY_BYTES];
     ew_gguf_write_text(writer, "general.architecture", ew_architecture_name(c->architecture));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -165,11 +155,13 @@ ew_status ew_config_read_own_keys(const ew_gguf *gguf, ew_config *config, ew_err
     }
     uint64_t original = 0;
     if ((status = ew_gguf_get_u64(gguf, OWN "rope_original_context", NULL, &original, error)) != EW_OK ||
-        (status = ew_gguf_get_u32(gguf, OWN "sampling_top_k", NULL, &config->sampling.top_k, error)) != EW_OK ||
+        (status = ew_gguf_get_u32(gguf, OWN "sampling_top_k", NULL, &config->sampling.top_k, error)) !=
+            EW_OK ||
         (status = read_scaling(gguf, config, error)) != EW_OK) {
         return status;
     }
-    config->rope.original_context = original < EW_CONFIG_MAX_CONTEXT ? (size_t)original : EW_CONFIG_MAX_CONTEXT + 1;
+    config->rope.original_context =
+        original < EW_CONFIG_MAX_CONTEXT ? (size_t)original : EW_CONFIG_MAX_CONTEXT + 1;
     if (config->rope.scaling == EW_ROPE_DIVISORS && (status = read_divisors(gguf, config, error)) != EW_OK) {
         return status;
     }

@@ -57,8 +57,8 @@ static void read_template(const json_t *processor, ew_config *config) {
     const char *name = json_string_value(json_object_get(json_object_get(first, "SpecialToken"), "id"));
     const json_t *token = name ? json_object_get(json_object_get(processor, "special_tokens"), name) : NULL;
     const json_t *id = json_array_get(json_object_get(token, "ids"), 0);
-    if (type && strcmp(type, "TemplateProcessing") == 0 && json_is_integer(id) && json_integer_value(id) >= 0 &&
-        json_integer_value(id) < EW_CONFIG_MAX_VOCAB) {
+    if (type && strcmp(type, "TemplateProcessing") == 0 && json_is_integer(id) &&
+        json_integer_value(id) >= 0 && json_integer_value(id) < EW_CONFIG_MAX_VOCAB) {
         config->bos_id = (int32_t)json_integer_value(id);
         config->add_bos = true;
     }

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Below, `b` is one block as it lies in the file and `y` its 32 or 256 values. Layouts: ggml-common.h of llama.cpp. */
+/* Below, `b` is one block as it lies in the file and `y` its 32 or 256 values. Layouts: ggml-common.h of
+ * llama.cpp. */
 
 static uint16_t read_u16(const uint8_t *bytes) {
     return (uint16_t)(bytes[0] | bytes[1] << 8);
@@ -110,8 +111,8 @@ static void scale_q4_k(const uint8_t *scales, int group, int *scale, int *least)
     }
 }
 
-/* Q4_K and Q5_K: eight groups of 32; the groups 2 k and 2 k + 1 share 32 bytes, low and high halves. `fifth`, where
- * not NULL, has one bit more for each: byte i % 32, bit group. */
+/* Q4_K and Q5_K: eight groups of 32; the groups 2 k and 2 k + 1 share 32 bytes, low and high halves. `fifth`,
+ * where not NULL, has one bit more for each: byte i % 32, bit group. */
 static void block_q45_k(const uint8_t *b, const uint8_t *fifth, const uint8_t *codes, float *y) {
     float d = read_f16(b), minimum = read_f16(b + 2);
     for (int group = 0; group < 8; group++) {
@@ -198,8 +199,9 @@ ew_status ew_dequantize_row(ew_dtype type, const uint8_t *encoded, size_t cols, 
     }
     size_t elements = ew_dtype_block_elements(type), bytes = ew_dtype_block_bytes(type);
     if (cols % elements != 0) {
-        return ew_fail(error, EW_ERROR_FORMAT, "a row of %zu values cannot be %s: it is stored in blocks of %zu",
-                       cols, ew_dtype_name(type), elements);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "a row of %zu values cannot be %s: it is stored in blocks of %zu", cols,
+                       ew_dtype_name(type), elements);
     }
     for (size_t i = 0; i < cols / elements; i++) {
         reader(encoded + i * bytes, out + i * elements);

@@ -65,9 +65,9 @@ const char *ew_ggml_type_name(uint32_t number) {
     static const struct {
         uint32_t number;
         const char *name;
-    } others[] = {{9, "Q8_1"},    {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
-                  {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {29, "IQ1_M"},   {34, "TQ1_0"},
-                  {35, "TQ2_0"},  {39, "MXFP4"}};
+    } others[] = {{9, "Q8_1"},   {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
+                  {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},   {22, "IQ2_S"},  {23, "IQ4_XS"},
+                  {29, "IQ1_M"}, {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"}};
     ew_dtype type;
     if (ew_dtype_from_ggml(number, &type)) {
         return types[type].name;

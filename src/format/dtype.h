@@ -1,5 +1,5 @@
-/* The element types of tensors in GGUF and safetensors files: names, numbers, block sizes. A block is the smallest
- * unit that is stored: one element of the plain types, 32 or 256 elements of the quantized ones. */
+/* The element types of tensors in GGUF and safetensors files: names, numbers, block sizes. A block is the
+ * smallest unit that is stored: one element of the plain types, 32 or 256 elements of the quantized ones. */
 #ifndef EW_FORMAT_DTYPE_H
 #define EW_FORMAT_DTYPE_H
 
@@ -16,7 +16,7 @@ typedef enum ew_dtype {
     EW_DTYPE_I16,
     EW_DTYPE_I32,
     EW_DTYPE_I64,
-    EW_DTYPE_U8,  /* this one and the four below: safetensors only */
+    EW_DTYPE_U8, /* this one and the four below: safetensors only */
     EW_DTYPE_U16,
     EW_DTYPE_U32,
     EW_DTYPE_U64,
@@ -41,7 +41,8 @@ size_t ew_dtype_block_bytes(ew_dtype type);
 /* Whether ew_dequantize_row reads it: F32, F16, BF16 and the quantized types. */
 bool ew_dtype_is_weight(ew_dtype type);
 
-/* Bytes of `elements` consecutive elements; false when they are no whole number of blocks or the size overflows. */
+/* Bytes of `elements` consecutive elements; false when they are no whole number of blocks or the size
+ * overflows. */
 bool ew_dtype_size(ew_dtype type, uint64_t elements, size_t *bytes);
 
 /* The numbers of GGUF (enum ggml_type); false for a number or type that the other side does not have. */

@@ -54,7 +54,8 @@ static ew_status add_tokenizer_keys(ew_sha256 *hash, const ew_gguf *gguf, ew_err
     static const char prefix[] = "tokenizer.ggml.";
     for (size_t i = 0; i < ew_gguf_value_count(gguf); i++) {
         const ew_gguf_value *value = ew_gguf_value_at(gguf, i);
-        if (value->key.length < sizeof prefix - 1 || memcmp(value->key.data, prefix, sizeof prefix - 1) != 0) {
+        if (value->key.length < sizeof prefix - 1 ||
+            memcmp(value->key.data, prefix, sizeof prefix - 1) != 0) {
             continue;
         }
         ew_buffer line = {0};

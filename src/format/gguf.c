@@ -13,7 +13,7 @@ enum {
     MAX_TENSORS = 1 << 20,
     MAX_ALIGNMENT = 1 << 16,
     DEFAULT_ALIGNMENT = 32,
-    LEAST_VALUE_BYTES = 8 + 4 + 1,           /* key length, type, value */
+    LEAST_VALUE_BYTES = 8 + 4 + 1,             /* key length, type, value */
     LEAST_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8 /* name, n_dims, one dimension, type, offset */
 };
 
@@ -26,8 +26,8 @@ typedef struct cursor {
 } cursor;
 
 static ew_status fail_short(const cursor *at, const char *what) {
-    return ew_fail(at->error, EW_ERROR_FORMAT, "%s ends inside %s: the file is truncated or a length in it is wrong",
-                   at->path, what);
+    return ew_fail(at->error, EW_ERROR_FORMAT,
+                   "%s ends inside %s: the file is truncated or a length in it is wrong", at->path, what);
 }
 
 static ew_status take_number(cursor *at, void *number, size_t bytes, const char *what) {
@@ -71,18 +71,19 @@ static ew_status read_counts(ew_gguf *gguf, cursor *at) {
     uint64_t n_tensors, n_values;
     ew_status status = take_u32(at, &magic, "its first bytes");
     if (status != EW_OK || magic != MAGIC) {
-        return ew_fail(at->error, EW_ERROR_FORMAT, "%s is not a GGUF file: it does not begin with \"GGUF\"", at->path);
+        return ew_fail(at->error, EW_ERROR_FORMAT, "%s is not a GGUF file: it does not begin with \"GGUF\"",
+                       at->path);
     }
     if ((status = take_u32(at, &gguf->version, "its header")) != EW_OK) {
         return status;
     }
     if (gguf->version != 0 && (gguf->version & 0xffff) == 0) {
-        return ew_fail(at->error, EW_ERROR_UNSUPPORTED, "%s is a big-endian GGUF file; little-endian ones are read",
-                       at->path);
+        return ew_fail(at->error, EW_ERROR_UNSUPPORTED,
+                       "%s is a big-endian GGUF file; little-endian ones are read", at->path);
     }
     if (gguf->version != 2 && gguf->version != 3) {
-        return ew_fail(at->error, EW_ERROR_UNSUPPORTED, "%s is GGUF version %u; versions 2 and 3 are read", at->path,
-                       gguf->version);
+        return ew_fail(at->error, EW_ERROR_UNSUPPORTED, "%s is GGUF version %u; versions 2 and 3 are read",
+                       at->path, gguf->version);
     }
     if ((status = take_u64(at, &n_tensors, "its header")) != EW_OK ||
         (status = take_u64(at, &n_values, "its header")) != EW_OK) {
@@ -90,9 +91,10 @@ static ew_status read_counts(ew_gguf *gguf, cursor *at) {
     }
     if (n_tensors > MAX_TENSORS || n_values > MAX_VALUES || n_tensors > at->left / LEAST_TENSOR_BYTES ||
         n_values > at->left / LEAST_VALUE_BYTES) {
-        return ew_fail(at->error, EW_ERROR_FORMAT,
-                       "%s claims %llu tensors and %llu metadata entries, more than a file of %zu bytes can hold",
-                       at->path, (unsigned long long)n_tensors, (unsigned long long)n_values, gguf->size);
+        return ew_fail(
+            at->error, EW_ERROR_FORMAT,
+            "%s claims %llu tensors and %llu metadata entries, more than a file of %zu bytes can hold",
+            at->path, (unsigned long long)n_tensors, (unsigned long long)n_values, gguf->size);
     }
     gguf->n_tensors = (size_t)n_tensors;
     gguf->n_values = (size_t)n_values;
@@ -139,8 +141,8 @@ static ew_status read_value(ew_gguf_value *value, cursor *at) {
         return status;
     }
     if (value->key.length == 0 || value->key.length > MAX_KEY_BYTES) {
-        return ew_fail(at->error, EW_ERROR_FORMAT, "%s: a metadata key has %zu bytes; 1 to %d are allowed", at->path,
-                       value->key.length, MAX_KEY_BYTES);
+        return ew_fail(at->error, EW_ERROR_FORMAT, "%s: a metadata key has %zu bytes; 1 to %d are allowed",
+                       at->path, value->key.length, MAX_KEY_BYTES);
     }
     element = type;
     value->count = 1;
@@ -184,8 +186,9 @@ static ew_status read_alignment(ew_gguf *gguf, cursor *at) {
         return status;
     }
     if (alignment < 8 || alignment > MAX_ALIGNMENT || (alignment & (alignment - 1)) != 0) {
-        return ew_fail(at->error, EW_ERROR_FORMAT, "%s: general.alignment is %u; a power of two from 8 to %d is right",
-                       at->path, alignment, MAX_ALIGNMENT);
+        return ew_fail(at->error, EW_ERROR_FORMAT,
+                       "%s: general.alignment is %u; a power of two from 8 to %d is right", at->path,
+                       alignment, MAX_ALIGNMENT);
     }
     gguf->alignment = alignment;
     return EW_OK;
@@ -197,18 +200,20 @@ static ew_status read_shape(ew_gguf_tensor *tensor, cursor *at) {
         return status;
     }
     if (tensor->n_dims < 1 || tensor->n_dims > 4) {
-        return ew_fail(at->error, EW_ERROR_FORMAT, "%s: tensor %s has %u dimensions; 1 to 4 are right", at->path,
-                       tensor->name, tensor->n_dims);
+        return ew_fail(at->error, EW_ERROR_FORMAT, "%s: tensor %s has %u dimensions; 1 to 4 are right",
+                       at->path, tensor->name, tensor->n_dims);
     }
     uint64_t elements = 1;
     for (uint32_t i = 0; i < 4; i++) {
         tensor->shape[i] = 1;
-        if (i < tensor->n_dims && (status = take_u64(at, &tensor->shape[i], "the table of tensors")) != EW_OK) {
+        if (i < tensor->n_dims &&
+            (status = take_u64(at, &tensor->shape[i], "the table of tensors")) != EW_OK) {
             return status;
         }
         if (tensor->shape[i] == 0 || __builtin_mul_overflow(elements, tensor->shape[i], &elements)) {
-            return ew_fail(at->error, EW_ERROR_FORMAT, "%s: dimension %u of tensor %s is %llu, which cannot be",
-                           at->path, i, tensor->name, (unsigned long long)tensor->shape[i]);
+            return ew_fail(at->error, EW_ERROR_FORMAT,
+                           "%s: dimension %u of tensor %s is %llu, which cannot be", at->path, i,
+                           tensor->name, (unsigned long long)tensor->shape[i]);
         }
     }
     return EW_OK;
@@ -222,17 +227,19 @@ static ew_status read_type(ew_gguf_tensor *tensor, cursor *at) {
     }
     if (!ew_dtype_from_ggml(number, &tensor->type)) {
         const char *name = ew_ggml_type_name(number);
-        return ew_fail(at->error, EW_ERROR_UNSUPPORTED, "%s: tensor %s has type %s (number %u), which is not read",
-                       at->path, tensor->name, name ? name : "unknown", number);
+        return ew_fail(at->error, EW_ERROR_UNSUPPORTED,
+                       "%s: tensor %s has type %s (number %u), which is not read", at->path, tensor->name,
+                       name ? name : "unknown", number);
     }
     uint64_t elements = tensor->shape[0] * tensor->shape[1] * tensor->shape[2] * tensor->shape[3];
     if (tensor->shape[0] % ew_dtype_block_elements(tensor->type) != 0 ||
         !ew_dtype_size(tensor->type, elements, &tensor->bytes)) {
-        return ew_fail(at->error, EW_ERROR_FORMAT,
-                       "%s: tensor %s has rows of %llu values; type %s needs a multiple of %zu and a size that fits "
-                       "into memory",
-                       at->path, tensor->name, (unsigned long long)tensor->shape[0], ew_dtype_name(tensor->type),
-                       ew_dtype_block_elements(tensor->type));
+        return ew_fail(
+            at->error, EW_ERROR_FORMAT,
+            "%s: tensor %s has rows of %llu values; type %s needs a multiple of %zu and a size that fits "
+            "into memory",
+            at->path, tensor->name, (unsigned long long)tensor->shape[0], ew_dtype_name(tensor->type),
+            ew_dtype_block_elements(tensor->type));
     }
     return EW_OK;
 }
@@ -257,7 +264,8 @@ static ew_status read_tensor(ew_gguf_tensor *tensor, uint64_t *offset, char **na
     return take_u64(at, offset, "the table of tensors");
 }
 
-/* Tensor names take at most as many bytes as the table itself, whose lengths (8 bytes each) leave room for NULs. */
+/* Tensor names take at most as many bytes as the table itself, whose lengths (8 bytes each) leave room for
+ * NULs. */
 static ew_status read_tensors(ew_gguf *gguf, uint64_t *offsets, cursor *at) {
     size_t room = gguf->n_tensors * (MAX_TENSOR_NAME + 1);
     room = room < at->left ? room : at->left;
@@ -291,14 +299,16 @@ static ew_status place_tensors(ew_gguf *gguf, const uint64_t *offsets, cursor *a
     for (size_t i = 0; i < gguf->n_tensors; i++) {
         ew_gguf_tensor *tensor = &gguf->tensors[i];
         if (offsets[i] % gguf->alignment != 0) {
-            return ew_fail(at->error, EW_ERROR_FORMAT, "%s: tensor %s lies at offset %llu, no multiple of %zu",
-                           at->path, tensor->name, (unsigned long long)offsets[i], gguf->alignment);
+            return ew_fail(at->error, EW_ERROR_FORMAT,
+                           "%s: tensor %s lies at offset %llu, no multiple of %zu", at->path, tensor->name,
+                           (unsigned long long)offsets[i], gguf->alignment);
         }
         if (offsets[i] > room || tensor->bytes > room - offsets[i]) {
-            return ew_fail(at->error, EW_ERROR_FORMAT,
-                           "%s: tensor %s (%zu bytes at offset %llu) does not lie inside the file, which has %zu bytes "
-                           "of data: it is truncated or its header is wrong",
-                           at->path, tensor->name, tensor->bytes, (unsigned long long)offsets[i], room);
+            return ew_fail(
+                at->error, EW_ERROR_FORMAT,
+                "%s: tensor %s (%zu bytes at offset %llu) does not lie inside the file, which has %zu bytes "
+                "of data: it is truncated or its header is wrong",
+                at->path, tensor->name, tensor->bytes, (unsigned long long)offsets[i], room);
         }
         tensor->data = gguf->bytes + start + offsets[i];
     }
@@ -306,7 +316,8 @@ static ew_status place_tensors(ew_gguf *gguf, const uint64_t *offsets, cursor *a
 }
 
 static int compare_places(const void *left, const void *right) {
-    const ew_gguf_tensor *a = *(const ew_gguf_tensor *const *)left, *b = *(const ew_gguf_tensor *const *)right;
+    const ew_gguf_tensor *a = *(const ew_gguf_tensor *const *)left,
+                         *b = *(const ew_gguf_tensor *const *)right;
     return (a->data > b->data) - (a->data < b->data);
 }
 
@@ -322,8 +333,8 @@ static ew_status refuse_overlaps(const ew_gguf *gguf, ew_error *error) {
     ew_status status = EW_OK;
     for (size_t i = 1; i < gguf->n_tensors && status == EW_OK; i++) {
         if ((size_t)(places[i]->data - places[i - 1]->data) < places[i - 1]->bytes) {
-            status = ew_fail(error, EW_ERROR_FORMAT, "%s: tensors %s and %s overlap", gguf->path, places[i - 1]->name,
-                             places[i]->name);
+            status = ew_fail(error, EW_ERROR_FORMAT, "%s: tensors %s and %s overlap", gguf->path,
+                             places[i - 1]->name, places[i]->name);
         }
     }
     free(places);
@@ -350,8 +361,8 @@ static ew_status read_header(ew_gguf *gguf, ew_error *error) {
 }
 
 /* Takes the mapping over, in failure too. */
-static ew_status open_bytes(ew_mapping *mapping, const uint8_t *bytes, size_t size, const char *path, ew_gguf **out,
-                            ew_error *error) {
+static ew_status open_bytes(ew_mapping *mapping, const uint8_t *bytes, size_t size, const char *path,
+                            ew_gguf **out, ew_error *error) {
     ew_gguf *gguf = ew_allocate(1, sizeof *gguf);
     if (!gguf) {
         ew_unmap(mapping);
@@ -361,7 +372,8 @@ static ew_status open_bytes(ew_mapping *mapping, const uint8_t *bytes, size_t si
     gguf->bytes = bytes;
     gguf->size = size;
     gguf->path = ew_copy_text(path, strlen(path));
-    ew_status status = gguf->path ? read_header(gguf, error) : ew_fail_memory(error, strlen(path) + 1, "a file name");
+    ew_status status =
+        gguf->path ? read_header(gguf, error) : ew_fail_memory(error, strlen(path) + 1, "a file name");
     if (status != EW_OK) {
         ew_gguf_close(gguf);
         return status;
@@ -380,7 +392,8 @@ ew_status ew_gguf_open(const char *path, ew_gguf **out, ew_error *error) {
     return open_bytes(&mapping, mapping.data, mapping.size, path, out, error);
 }
 
-ew_status ew_gguf_open_memory(const uint8_t *bytes, size_t size, const char *path, ew_gguf **out, ew_error *error) {
+ew_status ew_gguf_open_memory(const uint8_t *bytes, size_t size, const char *path, ew_gguf **out,
+                              ew_error *error) {
     ew_mapping none = {0};
     *out = NULL;
     return open_bytes(&none, bytes, size, path, out, error);

@@ -59,8 +59,8 @@ static bool is_float(ew_gguf_type type) {
     return type == EW_GGUF_FLOAT32 || type == EW_GGUF_FLOAT64;
 }
 
-static ew_status fail_kind(const ew_gguf *gguf, const char *key, const ew_gguf_value *value, const char *wanted,
-                           ew_error *error) {
+static ew_status fail_kind(const ew_gguf *gguf, const char *key, const ew_gguf_value *value,
+                           const char *wanted, ew_error *error) {
     bool array = value->type == EW_GGUF_ARRAY;
     return ew_fail(error, EW_ERROR_FORMAT, "%s: metadata key %s is %s%s; %s is right", gguf->path, key,
                    array ? "an array of type " : "of type ", ew_gguf_type_name(value->element_type), wanted);
@@ -126,7 +126,8 @@ double ew_gguf_float_at(const ew_gguf_value *value, uint64_t index) {
     return number;
 }
 
-ew_status ew_gguf_get_u64(const ew_gguf *gguf, const char *key, bool *found, uint64_t *value, ew_error *error) {
+ew_status ew_gguf_get_u64(const ew_gguf *gguf, const char *key, bool *found, uint64_t *value,
+                          ew_error *error) {
     const ew_gguf_value *entry;
     ew_status status = look_up(gguf, key, found, &entry, error);
     if (status != EW_OK || !entry) {
@@ -141,22 +142,23 @@ ew_status ew_gguf_get_u64(const ew_gguf *gguf, const char *key, bool *found, uin
     }
     int64_t number = ew_gguf_integer_at(entry, 0);
     if (number < 0) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: metadata key %s is %lld; it must not be negative", gguf->path, key,
-                       (long long)number);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: metadata key %s is %lld; it must not be negative",
+                       gguf->path, key, (long long)number);
     }
     *value = (uint64_t)number;
     return EW_OK;
 }
 
-ew_status ew_gguf_get_u32(const ew_gguf *gguf, const char *key, bool *found, uint32_t *value, ew_error *error) {
+ew_status ew_gguf_get_u32(const ew_gguf *gguf, const char *key, bool *found, uint32_t *value,
+                          ew_error *error) {
     uint64_t wide = 0;
     ew_status status = ew_gguf_get_u64(gguf, key, found, &wide, error);
     if (status != EW_OK || (found && !*found)) {
         return status;
     }
     if (wide > UINT32_MAX) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: metadata key %s is %llu; at most %u is allowed", gguf->path, key,
-                       (unsigned long long)wide, UINT32_MAX);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: metadata key %s is %llu; at most %u is allowed",
+                       gguf->path, key, (unsigned long long)wide, UINT32_MAX);
     }
     *value = (uint32_t)wide;
     return EW_OK;
@@ -188,7 +190,8 @@ ew_status ew_gguf_get_bool(const ew_gguf *gguf, const char *key, bool *found, bo
     return EW_OK;
 }
 
-ew_status ew_gguf_get_string(const ew_gguf *gguf, const char *key, bool *found, ew_string *value, ew_error *error) {
+ew_status ew_gguf_get_string(const ew_gguf *gguf, const char *key, bool *found, ew_string *value,
+                             ew_error *error) {
     const ew_gguf_value *entry;
     ew_status status = look_up(gguf, key, found, &entry, error);
     if (status != EW_OK || !entry) {
@@ -212,8 +215,8 @@ ew_status ew_gguf_get_array(const ew_gguf *gguf, const char *key, ew_gguf_type f
     ew_gguf_type type = entry->element_type;
     bool right = is_integer(family) ? is_integer(type) : is_float(family) ? is_float(type) : type == family;
     if (entry->type != EW_GGUF_ARRAY || !right) {
-        const char *wanted = is_integer(family) ? "an array of integers"
-                             : is_float(family) ? "an array of floats"
+        const char *wanted = is_integer(family)         ? "an array of integers"
+                             : is_float(family)         ? "an array of floats"
                              : family == EW_GGUF_STRING ? "an array of strings"
                                                         : "an array of bools";
         return fail_kind(gguf, key, entry, wanted, error);

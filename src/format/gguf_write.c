@@ -40,7 +40,8 @@ static void write_key(ew_gguf_writer *writer, ew_string key, ew_gguf_type type) 
     writer->n_values++;
 }
 
-static void write_scalar(ew_gguf_writer *writer, const char *key, ew_gguf_type type, const void *value, size_t size) {
+static void write_scalar(ew_gguf_writer *writer, const char *key, ew_gguf_type type, const void *value,
+                         size_t size) {
     write_key(writer, ew_string_of(key), type);
     ew_buffer_append(&writer->metadata, value, size);
 }
@@ -207,7 +208,8 @@ ew_status ew_gguf_writer_data(ew_gguf_writer *writer, const void *bytes, size_t 
     }
     if (!writer->begun || writer->tensor == writer->n_tensors ||
         length > size_of_tensor(writer, writer->tensor) - writer->written) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "cannot write %s: more bytes than its tensors were declared with",
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "cannot write %s: more bytes than its tensors were declared with",
                        writer->output.path);
     }
     ew_status status = ew_output_write(&writer->output, bytes, length, error);
@@ -247,18 +249,21 @@ ew_status ew_gguf_writer_patch(ew_gguf_writer *writer, const char *key, const ch
         memcpy(&length, writer->metadata.data + place.key + place.length + sizeof type, sizeof length);
     }
     if (type != EW_GGUF_STRING || length != wanted) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "cannot write %s: it has no string %s of %zu bytes to replace",
-                       writer->output.path, key, wanted);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "cannot write %s: it has no string %s of %zu bytes to replace", writer->output.path,
+                       key, wanted);
     }
     FILE *stream = writer->output.stream;
     long end = ftell(stream);
     size_t at = HEADER_BYTES + place.key + place.length + sizeof type + sizeof length;
     if (end < 0 || fseek(stream, (long)at, SEEK_SET) != 0) {
-        return ew_fail(error, EW_ERROR_IO, "cannot write %s: it is no file that can be changed", writer->output.path);
+        return ew_fail(error, EW_ERROR_IO, "cannot write %s: it is no file that can be changed",
+                       writer->output.path);
     }
     ew_status status = ew_output_write(&writer->output, value, wanted, error);
     if (status == EW_OK && fseek(stream, end, SEEK_SET) != 0) {
-        status = ew_fail(error, EW_ERROR_IO, "cannot write %s: it is no file that can be changed", writer->output.path);
+        status = ew_fail(error, EW_ERROR_IO, "cannot write %s: it is no file that can be changed",
+                         writer->output.path);
     }
     return status;
 }
@@ -274,9 +279,9 @@ static void release(ew_gguf_writer *writer) {
 ew_status ew_gguf_writer_commit(ew_gguf_writer *writer, ew_error *error) {
     ew_status status;
     if (!writer->begun || writer->tensor != writer->n_tensors) {
-        status = ew_fail(error, EW_ERROR_ARGUMENT, "cannot write %s: only %llu of its %llu tensors are complete",
-                         writer->output.path, (unsigned long long)writer->tensor,
-                         (unsigned long long)writer->n_tensors);
+        status = ew_fail(error, EW_ERROR_ARGUMENT,
+                         "cannot write %s: only %llu of its %llu tensors are complete", writer->output.path,
+                         (unsigned long long)writer->tensor, (unsigned long long)writer->n_tensors);
         ew_output_abandon(&writer->output);
     } else {
         status = ew_output_commit(&writer->output, error);

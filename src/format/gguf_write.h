@@ -1,6 +1,6 @@
-/* Writing GGUF version 3, alignment 64. The order is: open, metadata and tensor declarations in any mix, begin,
- * the tensors' bytes in the order of declaration, commit. Tensor bytes go straight to the file, so memory stays
- * bounded by the metadata. The file appears under its name only at commit. */
+/* Writing GGUF version 3, alignment 64. The order is: open, metadata and tensor declarations in any mix,
+ * begin, the tensors' bytes in the order of declaration, commit. Tensor bytes go straight to the file, so
+ * memory stays bounded by the metadata. The file appears under its name only at commit. */
 #ifndef EW_FORMAT_GGUF_WRITE_H
 #define EW_FORMAT_GGUF_WRITE_H
 
@@ -57,13 +57,14 @@ ew_status ew_gguf_writer_begin(ew_gguf_writer *writer, ew_error *error);
  * tensor but not reach into the next one. */
 ew_status ew_gguf_writer_data(ew_gguf_writer *writer, const void *bytes, size_t length, ew_error *error);
 
-/* Replaces the string of `key` by one of the same length, for what is known only after the tensors (fingerprints).
- * After begin and before commit. */
+/* Replaces the string of `key` by one of the same length, for what is known only after the tensors
+ * (fingerprints). After begin and before commit. */
 ew_status ew_gguf_writer_patch(ew_gguf_writer *writer, const char *key, const char *value, ew_error *error);
 
-/* Ends the file and gives it its name; EW_ERROR_ARGUMENT if a tensor is incomplete. Whatever happens the writer is
- * released. */
+/* Ends the file and gives it its name; EW_ERROR_ARGUMENT if a tensor is incomplete. Whatever happens the
+ * writer is released. */
 ew_status ew_gguf_writer_commit(ew_gguf_writer *writer, ew_error *error);
-void ew_gguf_writer_abandon(ew_gguf_writer *writer); /* removes the unfinished file; safe on {0}, after commit */
+void ew_gguf_writer_abandon(
+    ew_gguf_writer *writer); /* removes the unfinished file; safe on {0}, after commit */
 
 #endif

@@ -6,10 +6,12 @@
 ew_status ew_json_parse(ew_string text, const char *where, json_t **object, ew_error *error) {
     json_error_t problem;
     *object = json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES, &problem);
+    if (!*object && problem.text[0] == '\0') { /* how Jansson says that memory is out, where it says so */
+        return ew_fail_memory(error, text.length, where);
+    }
     if (!*object) {
-        ew_status status = json_error_code(&problem) == json_error_out_of_memory ? EW_ERROR_MEMORY : EW_ERROR_FORMAT;
-        return ew_fail(error, status, "%s: not valid JSON at line %d, column %d: %s", where, problem.line,
-                       problem.column, problem.text);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: not valid JSON at line %d, column %d: %s", where,
+                       problem.line, problem.column, problem.text);
     }
     if (!json_is_object(*object)) {
         json_decref(*object);
@@ -34,8 +36,8 @@ static ew_status fail_kind(const char *where, const char *key, const char *wante
     return ew_fail(error, EW_ERROR_FORMAT, "%s: \"%s\" must be %s", where, key, wanted);
 }
 
-ew_status ew_json_get_size(const json_t *object, const char *key, const char *where, bool *found, size_t *value,
-                           ew_error *error) {
+ew_status ew_json_get_size(const json_t *object, const char *key, const char *where, bool *found,
+                           size_t *value, ew_error *error) {
     const json_t *entry = member(object, key, found);
     if (!entry) {
         return EW_OK;
@@ -48,8 +50,8 @@ ew_status ew_json_get_size(const json_t *object, const char *key, const char *wh
     return EW_OK;
 }
 
-ew_status ew_json_get_number(const json_t *object, const char *key, const char *where, bool *found, double *value,
-                             ew_error *error) {
+ew_status ew_json_get_number(const json_t *object, const char *key, const char *where, bool *found,
+                             double *value, ew_error *error) {
     const json_t *entry = member(object, key, found);
     if (!entry) {
         return EW_OK;

@@ -7,22 +7,24 @@
 
 #include <jansson.h>
 
-/* Parses text that must be one object (a key twice in an object is an error). *object is returned by json_decref. */
+/* Parses text that must be one object (a key twice in an object is an error). *object is returned by
+ * json_decref. */
 ew_status ew_json_parse(ew_string text, const char *where, json_t **object, ew_error *error);
 
-/* Members of an object. Absence and null leave *value alone; `found`, which may be NULL, tells. A value of another
- * kind, a negative integer or a number that is not finite is EW_ERROR_FORMAT, naming `where` and the key. */
-ew_status ew_json_get_size(const json_t *object, const char *key, const char *where, bool *found, size_t *value,
-                           ew_error *error);
-ew_status ew_json_get_number(const json_t *object, const char *key, const char *where, bool *found, double *value,
-                             ew_error *error);
+/* Members of an object. Absence and null leave *value alone; `found`, which may be NULL, tells. A value of
+ * another kind, a negative integer or a number that is not finite is EW_ERROR_FORMAT, naming `where` and the
+ * key. */
+ew_status ew_json_get_size(const json_t *object, const char *key, const char *where, bool *found,
+                           size_t *value, ew_error *error);
+ew_status ew_json_get_number(const json_t *object, const char *key, const char *where, bool *found,
+                             double *value, ew_error *error);
 ew_status ew_json_get_bool(const json_t *object, const char *key, const char *where, bool *found, bool *value,
                            ew_error *error);
 ew_status ew_json_get_text(const json_t *object, const char *key, const char *where, bool *found,
                            const char **value, ew_error *error);
 
-/* The text of one member of the outermost object, found without building the tree (tokenizer.json is large). False
- * when it is not there. What is around the member is not validated. */
+/* The text of one member of the outermost object, found without building the tree (tokenizer.json is large).
+ * False when it is not there. What is around the member is not validated. */
 bool ew_json_find_member(ew_string text, const char *key, ew_string *member);
 
 #endif

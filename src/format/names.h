@@ -1,5 +1,5 @@
-/* Strings as views, and sorted tables of names: looked up in logarithmic time whatever the names are, so that a
- * hostile file cannot make a hash table crawl. */
+/* Strings as views, and sorted tables of names: looked up in logarithmic time whatever the names are, so that
+ * a hostile file cannot make a hash table crawl. */
 #ifndef EW_FORMAT_NAMES_H
 #define EW_FORMAT_NAMES_H
 

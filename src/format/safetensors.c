@@ -18,7 +18,8 @@ struct ew_safetensors {
     ew_name *names; /* sorted; index into tensors */
 };
 
-static ew_status fail_tensor(const ew_safetensors *file, const char *name, const char *problem, ew_error *error) {
+static ew_status fail_tensor(const ew_safetensors *file, const char *name, const char *problem,
+                             ew_error *error) {
     return ew_fail(error, EW_ERROR_FORMAT, "%s: tensor %s %s", file->path, name, problem);
 }
 
@@ -59,8 +60,8 @@ static ew_status read_tensor(const ew_safetensors *file, const char *name, const
         return fail_tensor(file, name, "has no \"dtype\"", error);
     }
     if (!ew_dtype_from_safetensors(type, &tensor->type)) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: tensor %s has type %s, which is not read", file->path, name,
-                       type);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: tensor %s has type %s, which is not read",
+                       file->path, name, type);
     }
     ew_status status = read_shape(file, entry, tensor, &elements, error);
     if (status != EW_OK) {
@@ -71,10 +72,11 @@ static ew_status read_tensor(const ew_safetensors *file, const char *name, const
         return fail_tensor(file, name, "has no \"data_offsets\" [begin, end]", error);
     }
     if (end > file->data_size) {
-        return ew_fail(error, EW_ERROR_FORMAT,
-                       "%s: tensor %s ends at byte %llu of the data, which has %zu: the file is truncated or its "
-                       "header is wrong",
-                       file->path, name, (unsigned long long)end, file->data_size);
+        return ew_fail(
+            error, EW_ERROR_FORMAT,
+            "%s: tensor %s ends at byte %llu of the data, which has %zu: the file is truncated or its "
+            "header is wrong",
+            file->path, name, (unsigned long long)end, file->data_size);
     }
     if (!ew_dtype_size(tensor->type, elements, &tensor->bytes) || tensor->bytes != end - begin) {
         return fail_tensor(file, name, "has offsets that do not fit its shape and type", error);
@@ -147,8 +149,9 @@ static ew_status check_coverage(const ew_safetensors *file, ew_error *error) {
     for (size_t i = 0; i < file->count && status == EW_OK; i++) {
         size_t begin = (size_t)(places[i]->data - file->data);
         if (begin != end) {
-            status = fail_tensor(file, places[i]->name,
-                                 begin < end ? "overlaps another one" : "leaves a gap of unused bytes before it", error);
+            status = fail_tensor(
+                file, places[i]->name,
+                begin < end ? "overlaps another one" : "leaves a gap of unused bytes before it", error);
         }
         end = begin + places[i]->bytes;
     }
@@ -210,8 +213,8 @@ ew_status ew_safetensors_open(const char *path, ew_safetensors **out, ew_error *
     return open_bytes(&mapping, mapping.data, mapping.size, path, out, error);
 }
 
-ew_status ew_safetensors_open_memory(const uint8_t *bytes, size_t size, const char *path, ew_safetensors **out,
-                                     ew_error *error) {
+ew_status ew_safetensors_open_memory(const uint8_t *bytes, size_t size, const char *path,
+                                     ew_safetensors **out, ew_error *error) {
     ew_mapping none = {0};
     *out = NULL;
     return open_bytes(&none, bytes, size, path, out, error);

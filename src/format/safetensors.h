@@ -21,24 +21,26 @@ typedef struct ew_safetensors_tensor {
 
 typedef struct ew_safetensors ew_safetensors;
 
-/* Maps the file and checks the header against its size: JSON, types, shapes, offsets; tensors must cover the data
- * section without gap or overlap. Errors: EW_ERROR_IO, EW_ERROR_FORMAT, EW_ERROR_UNSUPPORTED for an element type
- * that is not read, by its name. */
+/* Maps the file and checks the header against its size: JSON, types, shapes, offsets; tensors must cover the
+ * data section without gap or overlap. Errors: EW_ERROR_IO, EW_ERROR_FORMAT, EW_ERROR_UNSUPPORTED for an
+ * element type that is not read, by its name. */
 ew_status ew_safetensors_open(const char *path, ew_safetensors **out, ew_error *error);
 
 /* The same over bytes in memory, which must outlive it; `path` is used in messages. */
-ew_status ew_safetensors_open_memory(const uint8_t *bytes, size_t size, const char *path, ew_safetensors **out,
-                                     ew_error *error);
+ew_status ew_safetensors_open_memory(const uint8_t *bytes, size_t size, const char *path,
+                                     ew_safetensors **out, ew_error *error);
 void ew_safetensors_close(ew_safetensors *file); /* NULL is fine */
 
 const char *ew_safetensors_path(const ew_safetensors *file);
 size_t ew_safetensors_count(const ew_safetensors *file);
-const ew_safetensors_tensor *ew_safetensors_at(const ew_safetensors *file, size_t index); /* ascending by name */
-const ew_safetensors_tensor *ew_safetensors_find(const ew_safetensors *file, const char *name); /* NULL: absent */
-const char *ew_safetensors_metadata(const ew_safetensors *file, const char *key);               /* NULL: absent */
+const ew_safetensors_tensor *ew_safetensors_at(const ew_safetensors *file,
+                                               size_t index); /* ascending by name */
+const ew_safetensors_tensor *ew_safetensors_find(const ew_safetensors *file,
+                                                 const char *name);               /* NULL: absent */
+const char *ew_safetensors_metadata(const ew_safetensors *file, const char *key); /* NULL: absent */
 
-/* Writing: open, metadata and declarations, begin, the tensors' bytes in the order of declaration, commit. The file
- * appears under its name only at commit. */
+/* Writing: open, metadata and declarations, begin, the tensors' bytes in the order of declaration, commit.
+ * The file appears under its name only at commit. */
 typedef struct ew_safetensors_writer {
     ew_output output;
     ew_buffer metadata, tensors; /* JSON members */
@@ -50,12 +52,13 @@ ew_status ew_safetensors_writer_open(const char *path, ew_safetensors_writer *wr
 
 /* Failures of these two are told by ew_safetensors_writer_begin. Names and values: valid UTF-8. */
 void ew_safetensors_write_metadata(ew_safetensors_writer *writer, const char *key, const char *value);
-void ew_safetensors_write_tensor(ew_safetensors_writer *writer, const char *name, ew_dtype type, uint32_t n_dims,
-                                 const uint64_t *shape);
+void ew_safetensors_write_tensor(ew_safetensors_writer *writer, const char *name, ew_dtype type,
+                                 uint32_t n_dims, const uint64_t *shape);
 ew_status ew_safetensors_writer_begin(ew_safetensors_writer *writer, ew_error *error);
 ew_status ew_safetensors_writer_data(ew_safetensors_writer *writer, const void *bytes, size_t length,
                                      ew_error *error);
-ew_status ew_safetensors_writer_commit(ew_safetensors_writer *writer, ew_error *error); /* releases in any case */
-void ew_safetensors_writer_abandon(ew_safetensors_writer *writer);                      /* safe on {0} */
+ew_status ew_safetensors_writer_commit(ew_safetensors_writer *writer,
+                                       ew_error *error);           /* releases in any case */
+void ew_safetensors_writer_abandon(ew_safetensors_writer *writer); /* safe on {0} */
 
 #endif

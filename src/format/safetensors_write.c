@@ -1,3 +1,4 @@
+#include "base/utf8.h"
 #include "format/json.h"
 #include "format/safetensors.h"
 
@@ -17,8 +18,10 @@ static void append_quoted(ew_safetensors_writer *writer, ew_buffer *buffer, cons
     char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
     if (quoted) {
         ew_buffer_append_text(buffer, quoted);
-    } else {
+    } else if (ew_utf8_valid_prefix(text, strlen(text)) < strlen(text)) {
         writer->refused = "a name in it is not valid UTF-8";
+    } else {
+        buffer->failed = true;
     }
     free(quoted);
     json_decref(string);
@@ -32,8 +35,8 @@ void ew_safetensors_write_metadata(ew_safetensors_writer *writer, const char *ke
     append_quoted(writer, metadata, value);
 }
 
-void ew_safetensors_write_tensor(ew_safetensors_writer *writer, const char *name, ew_dtype type, uint32_t n_dims,
-                                 const uint64_t *shape) {
+void ew_safetensors_write_tensor(ew_safetensors_writer *writer, const char *name, ew_dtype type,
+                                 uint32_t n_dims, const uint64_t *shape) {
     ew_buffer *tensors = &writer->tensors;
     uint64_t elements = 1, end;
     size_t bytes;
@@ -87,7 +90,8 @@ ew_status ew_safetensors_writer_begin(ew_safetensors_writer *writer, ew_error *e
 ew_status ew_safetensors_writer_data(ew_safetensors_writer *writer, const void *bytes, size_t length,
                                      ew_error *error) {
     if (length > writer->declared - writer->written) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "cannot write %s: more bytes than its tensors were declared with",
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "cannot write %s: more bytes than its tensors were declared with",
                        writer->output.path);
     }
     writer->written += length;

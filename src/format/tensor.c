@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Where the file keeps canonical row `row`: llama files put the two rows of a pair, i and i + head/2, next to each
- * other, as 2 i and 2 i + 1. */
+/* Where the file keeps canonical row `row`: llama files put the two rows of a pair, i and i + head/2, next to
+ * each other, as 2 i and 2 i + 1. */
 static size_t place_of(const ew_tensor *tensor, size_t row) {
     size_t head = tensor->interleaved;
     if (head == 0) {

@@ -178,17 +178,10 @@ static void yarn_and_shards_are_read(void **state) {
 static void smollm2_is_read(void **state) {
     (void)state;
     char path[512];
-    const char *file = getenv("EDGEWISE_SMOLLM2"), *home = getenv("HOME");
+    const char *file = ew_test_smollm2(path, sizeof path);
     if (!file) {
-        snprintf(path, sizeof path, "%s/.cache/edgewise/SmolLM2-135M-Instruct.Q4_1.gguf", home ? home : "");
-        file = path;
-    }
-    FILE *there = fopen(file, "rb");
-    if (!there) {
-        printf("skipped: no SmolLM2 (set EDGEWISE_SMOLLM2)\n");
         skip();
     }
-    fclose(there);
     ew_checkpoint *cp = NULL;
     ew_error error = {0};
     if (ew_checkpoint_open(file, &cp, &error) != EW_OK) {

@@ -18,13 +18,13 @@ static const weight weights[] = {
     {"output_norm.weight", "model.norm.weight", 0, D_MODEL},
     {"output.weight", "lm_head.weight", VOCAB, D_MODEL},
     {"blk.0.attn_norm.weight", "model.layers.0.input_layernorm.weight", 0, D_MODEL},
-    {"blk.0.attn_q.weight", "model.layers.0.self_attn.q_proj.weight", HEADS * HEAD_DIM, D_MODEL},
-    {"blk.0.attn_q.bias", "model.layers.0.self_attn.q_proj.bias", 0, HEADS * HEAD_DIM},
-    {"blk.0.attn_k.weight", "model.layers.0.self_attn.k_proj.weight", KV_HEADS * HEAD_DIM, D_MODEL},
-    {"blk.0.attn_k.bias", "model.layers.0.self_attn.k_proj.bias", 0, KV_HEADS * HEAD_DIM},
-    {"blk.0.attn_v.weight", "model.layers.0.self_attn.v_proj.weight", KV_HEADS * HEAD_DIM, D_MODEL},
-    {"blk.0.attn_v.bias", "model.layers.0.self_attn.v_proj.bias", 0, KV_HEADS * HEAD_DIM},
-    {"blk.0.attn_output.weight", "model.layers.0.self_attn.o_proj.weight", D_MODEL, HEADS * HEAD_DIM},
+    {"blk.0.attn_q.weight", "model.layers.0.self_attn.q_proj.weight", HEADS *HEAD_DIM, D_MODEL},
+    {"blk.0.attn_q.bias", "model.layers.0.self_attn.q_proj.bias", 0, HEADS *HEAD_DIM},
+    {"blk.0.attn_k.weight", "model.layers.0.self_attn.k_proj.weight", KV_HEADS *HEAD_DIM, D_MODEL},
+    {"blk.0.attn_k.bias", "model.layers.0.self_attn.k_proj.bias", 0, KV_HEADS *HEAD_DIM},
+    {"blk.0.attn_v.weight", "model.layers.0.self_attn.v_proj.weight", KV_HEADS *HEAD_DIM, D_MODEL},
+    {"blk.0.attn_v.bias", "model.layers.0.self_attn.v_proj.bias", 0, KV_HEADS *HEAD_DIM},
+    {"blk.0.attn_output.weight", "model.layers.0.self_attn.o_proj.weight", D_MODEL, HEADS *HEAD_DIM},
     {"blk.0.attn_output.bias", "model.layers.0.self_attn.o_proj.bias", 0, D_MODEL},
     {"blk.0.ffn_norm.weight", "model.layers.0.post_attention_layernorm.weight", 0, D_MODEL},
     {"blk.0.ffn_gate.weight", "model.layers.0.mlp.gate_proj.weight", D_FF, D_MODEL},
@@ -37,13 +37,13 @@ enum { N_WEIGHTS = sizeof weights / sizeof *weights };
 /* What is wrong this time. Zeroed: nothing. */
 typedef struct fault {
     const char *sentence;
-    const char *omit;          /* canonical name */
-    const char *extra;         /* a further vector of 3 */
-    const char *reshape;       /* canonical name of a tensor that gets one more column */
-    const char *retype;        /* canonical name of a tensor stored as I16 */
-    const char *version_key;   /* GGUF: a further uint32 ... */
-    uint32_t version;          /* ... of this value */
-    bool tied;                 /* config says tied (folder) */
+    const char *omit;        /* canonical name */
+    const char *extra;       /* a further vector of 3 */
+    const char *reshape;     /* canonical name of a tensor that gets one more column */
+    const char *retype;      /* canonical name of a tensor stored as I16 */
+    const char *version_key; /* GGUF: a further uint32 ... */
+    uint32_t version;        /* ... of this value */
+    bool tied;               /* config says tied (folder) */
 } fault;
 
 static bool is(const char *name, const char *wanted) {
@@ -117,8 +117,10 @@ static void write_config(const char *folder, bool tied) {
 }
 
 static void empty_folder(const char *folder) {
-    static const char *const names[] = {"config.json", "model.safetensors", "model.safetensors.index.json",
-                                        "a.safetensors", "b.safetensors", "tokenizer.model", "pytorch_model.bin"};
+    static const char *const names[] = {
+        "config.json",      "model.safetensors", "model.safetensors.index.json",
+        "a.safetensors",    "b.safetensors",     "tokenizer.model",
+        "pytorch_model.bin"};
     char path[160];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -139,9 +141,13 @@ static void write_gguf(const char *path, const fault *f) {
     static const struct {
         const char *key;
         uint32_t value;
-    } sizes[] = {{"llama.block_count", 1},         {"llama.context_length", 64},     {"llama.embedding_length", D_MODEL},
-                 {"llama.feed_forward_length", D_FF}, {"llama.attention.head_count", HEADS},
-                 {"llama.attention.head_count_kv", KV_HEADS}, {"llama.vocab_size", VOCAB}};
+    } sizes[] = {{"llama.block_count", 1},
+                 {"llama.context_length", 64},
+                 {"llama.embedding_length", D_MODEL},
+                 {"llama.feed_forward_length", D_FF},
+                 {"llama.attention.head_count", HEADS},
+                 {"llama.attention.head_count_kv", KV_HEADS},
+                 {"llama.vocab_size", VOCAB}};
     assert_int_equal(ew_gguf_writer_open(path, &writer, &error), EW_OK);
     ew_gguf_write_text(&writer, "general.architecture", "llama");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -198,7 +204,8 @@ static void folders_with_one_fault(void **state) {
         {.sentence = "k_proj.weight has shape [4, 9], expected [4, 8]", .reshape = "blk.0.attn_k.weight"},
         {.sentence = "norm.weight has shape [9], expected [8]", .reshape = "output_norm.weight"},
         {.sentence = "up_proj.weight has type I16", .retype = "blk.0.ffn_up.weight"},
-        {.sentence = "holds a tensor model.layers.1.input_layernorm.weight", .extra = "model.layers.1.input_layernorm.weight"},
+        {.sentence = "holds a tensor model.layers.1.input_layernorm.weight",
+         .extra = "model.layers.1.input_layernorm.weight"},
         {.sentence = NULL, .extra = "model.layers.0.self_attn.rotary_emb.inv_freq"},
         {.sentence = NULL, .tied = true},
         {.sentence = NULL, .tied = true, .omit = "output.weight"},
@@ -223,15 +230,20 @@ static void ggufs_with_one_fault(void **state) {
     static const fault faults[] = {
         {.sentence = NULL},
         {.sentence = "blk.0.attn_k.weight is missing", .omit = "blk.0.attn_k.weight"},
-        {.sentence = "blk.0.attn_k.weight has shape [4, 9], expected [4, 8]", .reshape = "blk.0.attn_k.weight"},
+        {.sentence = "blk.0.attn_k.weight has shape [4, 9], expected [4, 8]",
+         .reshape = "blk.0.attn_k.weight"},
         {.sentence = "blk.0.ffn_up.weight has type I16", .retype = "blk.0.ffn_up.weight"},
         {.sentence = "holds a tensor blk.1.attn_norm.weight", .extra = "blk.1.attn_norm.weight"},
         {.sentence = "holds a tensor blk.7.attn_q.bias", .extra = "blk.7.attn_q.bias"},
         {.sentence = NULL, .omit = "output.weight"},
         {.sentence = "rope_freqs.weight must be 2 values", .extra = "rope_freqs.weight"},
-        {.sentence = "version 2; this build reads version 1", .version_key = "edgewise.version", .version = 2},
+        {.sentence = "version 2; this build reads version 1",
+         .version_key = "edgewise.version",
+         .version = 2},
         {.sentence = "one of 3 parts", .version_key = "split.count", .version = 3},
-        {.sentence = "edgewise.config.rope_theta is missing", .version_key = "edgewise.version", .version = 1},
+        {.sentence = "edgewise.config.rope_theta is missing",
+         .version_key = "edgewise.version",
+         .version = 1},
     };
     char folder[64], path[160];
     make_folder(folder);
@@ -249,13 +261,15 @@ static void shards_are_checked(void **state) {
     static const struct {
         const char *index, *sentence;
     } cases[] = {
-        {"{\"weight_map\":{\"model.embed_tokens.weight\":\"a.safetensors\",\"model.norm.weight\":\"a.safetensors\","
+        {"{\"weight_map\":{\"model.embed_tokens.weight\":\"a.safetensors\",\"model.norm.weight\":\"a."
+         "safetensors\","
          "\"model.layers.0.mlp.up_proj.weight\":\"b.safetensors\"}}",
          NULL},
         {"{\"weight_map\":{\"model.norm.weight\":\"../a.safetensors\"}}", "no file name inside the folder"},
         {"{\"weight_map\":{\"model.norm.weight\":\"/etc/passwd\"}}", "no file name inside the folder"},
         {"{\"weight_map\":{\"model.norm.weight\":3}}", "no file name inside the folder"},
-        {"{\"weight_map\":{\"model.norm.weight\":\"b.safetensors\"}}", "lies in b.safetensors, but it does not"},
+        {"{\"weight_map\":{\"model.norm.weight\":\"b.safetensors\"}}",
+         "lies in b.safetensors, but it does not"},
         {"{\"weight_map\":{\"model.norm.weight\":\"c.safetensors\"}}", "cannot open"},
         {"{\"weight_map\":{\"model.norm.weight\":\"a.safetensors\"}}", "is missing"},
         {"{\"weight_map\":[]}", "no \"weight_map\""},
@@ -287,7 +301,8 @@ static void shards_are_checked(void **state) {
     assert_sentence(folder, "cannot open");
 }
 
-/* Biases of q and k are interleaved in llama files as the rows are: 0 1 2 3 of a head is stored for 0 2 1 3. */
+/* Biases of q and k are interleaved in llama files as the rows are: 0 1 2 3 of a head is stored for 0 2 1 3.
+ */
 static void interleaved_biases_are_put_in_order(void **state) {
     (void)state;
     char folder[64], path[160];

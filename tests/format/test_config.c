@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
-#define SIZES                                                                                                          \
-    "\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                 \
+#define SIZES                                                                                                \
+    "\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2,"        \
     "\"intermediate_size\":128,\"vocab_size\":320,\"max_position_embeddings\":1024"
 #define QWEN2 "{\"model_type\":\"qwen2\"," SIZES
 #define QWEN3 "{\"model_type\":\"qwen3\",\"head_dim\":32," SIZES
@@ -57,10 +57,13 @@ static void what_is_unsupported_or_wrong_is_named(void **state) {
         {LLAMA ",\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":2}}", "RoPE scaling dynamic"},
         {LLAMA ",\"rope_scaling\":{\"type\":\"longrope\"}}", "RoPE scaling longrope"},
         {LLAMA ",\"rope_scaling\":{\"type\":\"yarn\"}}", "yarn has no \"factor\""},
-        {LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", "factor of the RoPE scaling is 0.5"},
+        {LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}",
+         "factor of the RoPE scaling is 0.5"},
         {LLAMA ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"magic\":1}}", "RoPE parameter magic"},
-        {LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1}}", "high_freq_factor"},
-        {LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4}}",
+        {LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1}}",
+         "high_freq_factor"},
+        {LLAMA
+         ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4}}",
          "ascending"},
         {LLAMA ",\"rope_scaling\":[]}", "no object"},
         {LLAMA ",\"rope_theta\":0}", "base of the RoPE"},
@@ -71,15 +74,18 @@ static void what_is_unsupported_or_wrong_is_named(void **state) {
         {LLAMA ",\"head_dim\":0}", "head size is 0"},
         {"{\"model_type\":\"qwen3\"," SIZES "}", "no \"head_dim\""},
         {"{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,"
-         "\"num_key_value_heads\":3,\"intermediate_size\":128,\"vocab_size\":320,\"max_position_embeddings\":8}",
+         "\"num_key_value_heads\":3,\"intermediate_size\":128,\"vocab_size\":320,\"max_position_embeddings\":"
+         "8}",
          "no multiple of 3"},
         {"{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":0,"
          "\"intermediate_size\":128,\"vocab_size\":320,\"max_position_embeddings\":8}",
          "head_dim"},
-        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2000000000,\"hidden_size\":64,\"num_attention_heads\":4,"
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2000000000,\"hidden_size\":64,\"num_attention_"
+         "heads\":4,"
          "\"intermediate_size\":128,\"vocab_size\":320,\"max_position_embeddings\":8}",
          "number of layers is 2000000000"},
-        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4611686018427387904,"
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":"
+         "4611686018427387904,"
          "\"intermediate_size\":128,\"vocab_size\":320,\"max_position_embeddings\":8,\"head_dim\":4}",
          "attention heads is 4611686018427387904"},
         {LLAMA ",\"eos_token_id\":320}", "token 320"},
@@ -101,28 +107,31 @@ static void generation_and_tokenizer_files_count(void **state) {
     (void)state;
     ew_config config;
     ew_error error = {0};
-    assert_int_equal(read_texts(QWEN2 ",\"eos_token_id\":7,\"tie_word_embeddings\":true}",
-                                "{\"eos_token_id\":[9,7,3],\"temperature\":0.6,\"do_sample\":true,\"min_p\":null}",
-                                "{\"bos_token\":null,\"eos_token\":{\"content\":\"<end>\"},"
-                                "\"added_tokens_decoder\":{\"11\":{\"content\":\"<end>\"}}}",
-                                NULL, &config, &error),
-                     EW_OK);
+    assert_int_equal(
+        read_texts(QWEN2 ",\"eos_token_id\":7,\"tie_word_embeddings\":true}",
+                   "{\"eos_token_id\":[9,7,3],\"temperature\":0.6,\"do_sample\":true,\"min_p\":null}",
+                   "{\"bos_token\":null,\"eos_token\":{\"content\":\"<end>\"},"
+                   "\"added_tokens_decoder\":{\"11\":{\"content\":\"<end>\"}}}",
+                   NULL, &config, &error),
+        EW_OK);
     assert_int_equal(config.n_eos, 4);
     assert_memory_equal(config.eos_ids, ((int32_t[]){3, 7, 9, 11}), 16);
-    assert_true(config.sampling.temperature == 0.6 && config.sampling.do_sample && config.sampling.top_p == 1);
+    assert_true(config.sampling.temperature == 0.6 && config.sampling.do_sample &&
+                config.sampling.top_p == 1);
     assert_true(config.tied_embeddings && config.qkv_bias && !config.add_bos);
     assert_int_equal(config.bos_id, -1);
     assert_true(config.rope.theta == 10000 && config.rms_norm_eps == 1e-6f);
 
-    static const char post[] = "{\"model\":{\"vocab\":{\"post_processor\":1,\"}\\\"\":[2]}}, \"post_processor\" : "
-                               "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}}],"
-                               "\"special_tokens\":{\"<s>\":{\"ids\":[5]}}} }";
+    static const char post[] =
+        "{\"model\":{\"vocab\":{\"post_processor\":1,\"}\\\"\":[2]}}, \"post_processor\" : "
+        "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}}],"
+        "\"special_tokens\":{\"<s>\":{\"ids\":[5]}}} }";
     assert_int_equal(read_texts(LLAMA "}", NULL, NULL, post, &config, &error), EW_OK);
     assert_true(config.add_bos && config.bos_id == 5);
     assert_int_equal(read_texts(LLAMA "}", NULL, "{\"add_bos_token\":false}", post, &config, &error), EW_OK);
     assert_false(config.add_bos);
-    assert_int_equal(read_texts(LLAMA ",\"attention_bias\":true}", NULL, NULL, "{\"post_processor\": null }", &config,
-                                &error),
+    assert_int_equal(read_texts(LLAMA ",\"attention_bias\":true}", NULL, NULL, "{\"post_processor\": null }",
+                                &config, &error),
                      EW_OK);
     assert_true(config.qkv_bias && config.o_bias && !config.add_bos);
     assert_refused(0, read_texts(LLAMA "}", NULL, "{\"add_bos_token\":true}", NULL, &config, &error), &error,
@@ -130,18 +139,20 @@ static void generation_and_tokenizer_files_count(void **state) {
     assert_refused(1, read_texts(LLAMA "}", "{\"top_p\":0}", NULL, NULL, &config, &error), &error, "top_p");
     assert_refused(2, read_texts(LLAMA "}", "{\"temperature\":-1}", NULL, NULL, &config, &error), &error,
                    "temperature");
-    assert_refused(3, read_texts(LLAMA "}", "{\"repetition_penalty\":0}", NULL, NULL, &config, &error), &error,
-                   "repetition penalty");
+    assert_refused(3, read_texts(LLAMA "}", "{\"repetition_penalty\":0}", NULL, NULL, &config, &error),
+                   &error, "repetition penalty");
 }
 
-/* What an Edgewise file stores comes back to the bit; config is compared as memory, so it was zeroed first. */
+/* What an Edgewise file stores comes back to the bit; config is compared as memory, so it was zeroed first.
+ */
 static void own_keys_come_back(void **state) {
     (void)state;
     static const char *const texts[] = {
         QWEN2 ",\"tie_word_embeddings\":true,\"eos_token_id\":[7,9],\"bos_token_id\":3}",
-        QWEN3 ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":123456.7,\"factor\":4.1,"
-              "\"original_max_position_embeddings\":77,\"beta_fast\":31,\"mscale\":0.7,\"mscale_all_dim\":0.3,"
-              "\"truncate\":false}}",
+        QWEN3
+        ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":123456.7,\"factor\":4.1,"
+        "\"original_max_position_embeddings\":77,\"beta_fast\":31,\"mscale\":0.7,\"mscale_all_dim\":0.3,"
+        "\"truncate\":false}}",
         LLAMA ",\"rms_norm_eps\":1e-5,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
               "\"low_freq_factor\":1.1,\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}",
         LLAMA ",\"attention_bias\":true,\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":3}}",
@@ -156,8 +167,8 @@ static void own_keys_come_back(void **state) {
         ew_error error = {0};
         memset(&before, 0, sizeof before);
         memset(&after, 0, sizeof after);
-        if (read_texts(texts[i], "{\"temperature\":0.7,\"top_k\":20,\"min_p\":0.1}", NULL, NULL, &before, &error) !=
-            EW_OK) {
+        if (read_texts(texts[i], "{\"temperature\":0.7,\"top_k\":20,\"min_p\":0.1}", NULL, NULL, &before,
+                       &error) != EW_OK) {
             fail_msg("%s", error.message);
         }
         if (i == 4) {
@@ -195,12 +206,13 @@ static void own_keys_come_back(void **state) {
 }
 
 /* A GGUF header of metadata only; `extra` adds one entry. */
-static ew_status read_gguf(const char *architecture, void (*extra)(ew_buffer *), ew_config *config, ew_error *error) {
+static ew_status read_gguf(const char *architecture, void (*extra)(ew_buffer *), ew_config *config,
+                           ew_error *error) {
     static const struct {
         const char *name;
         uint32_t value;
-    } sizes[] = {{"block_count", 2},           {"context_length", 128},       {"embedding_length", 64},
-                 {"feed_forward_length", 128}, {"attention.head_count", 4},   {"attention.head_count_kv", 2},
+    } sizes[] = {{"block_count", 2},           {"context_length", 128},     {"embedding_length", 64},
+                 {"feed_forward_length", 128}, {"attention.head_count", 4}, {"attention.head_count_kv", 2},
                  {"vocab_size", 100}};
     ew_buffer b = {0};
     char key[64];
@@ -264,11 +276,16 @@ static void gguf_metadata_is_checked(void **state) {
         void (*extra)(ew_buffer *);
         const char *sentence;
     } cases[] = {
-        {"gemma", NULL, "architecture gemma"},       {"llama", sentence_piece, "SentencePiece"},
-        {"llama", adapter, "type adapter"},          {"llama", window, "attention.sliding_window = 4096"},
-        {"llama", experts, "expert_count = 8"},      {"llama", partial_rope, "8 RoPE dimensions"},
-        {"llama", longrope, "longrope"},             {"llama", heads_as_text, "one integer is right"},
-        {"llama", negative_eps, "base of the RoPE"}, {"llama", end_token_outside, "token 100"},
+        {"gemma", NULL, "architecture gemma"},
+        {"llama", sentence_piece, "SentencePiece"},
+        {"llama", adapter, "type adapter"},
+        {"llama", window, "attention.sliding_window = 4096"},
+        {"llama", experts, "expert_count = 8"},
+        {"llama", partial_rope, "8 RoPE dimensions"},
+        {"llama", longrope, "longrope"},
+        {"llama", heads_as_text, "one integer is right"},
+        {"llama", negative_eps, "base of the RoPE"},
+        {"llama", end_token_outside, "token 100"},
     };
     ew_config config;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -9,8 +9,9 @@
 /* tests/data/format/dequantize.safetensors: random blocks and what gguf-py makes of them. */
 static void blocks_give_ggufs_values(void **state) {
     (void)state;
-    static const ew_dtype types[] = {EW_DTYPE_Q4_0, EW_DTYPE_Q4_1, EW_DTYPE_Q5_0, EW_DTYPE_Q5_1, EW_DTYPE_Q8_0,
-                                     EW_DTYPE_Q2_K, EW_DTYPE_Q3_K, EW_DTYPE_Q4_K, EW_DTYPE_Q5_K, EW_DTYPE_Q6_K};
+    static const ew_dtype types[] = {EW_DTYPE_Q4_0, EW_DTYPE_Q4_1, EW_DTYPE_Q5_0, EW_DTYPE_Q5_1,
+                                     EW_DTYPE_Q8_0, EW_DTYPE_Q2_K, EW_DTYPE_Q3_K, EW_DTYPE_Q4_K,
+                                     EW_DTYPE_Q5_K, EW_DTYPE_Q6_K};
     char path[512], name[32];
     ew_safetensors *file;
     ew_error error = {0};
@@ -86,11 +87,13 @@ static void every_half_is_exact_and_comes_back(void **state) {
     }
 }
 
-/* Between two neighbours: the nearer one; in the middle: the even one. Checked below, at and above every middle. */
+/* Between two neighbours: the nearer one; in the middle: the even one. Checked below, at and above every
+ * middle. */
 static void rounding_is_to_nearest_even(void **state) {
     (void)state;
     for (uint32_t bits = 0; bits < 0x7bff; bits++) {
-        double low = (double)half_by_definition((uint16_t)bits), high = (double)half_by_definition((uint16_t)(bits + 1));
+        double low = (double)half_by_definition((uint16_t)bits),
+               high = (double)half_by_definition((uint16_t)(bits + 1));
         float middle = (float)((low + high) / 2);
         uint16_t even = (uint16_t)(bits % 2 == 0 ? bits : bits + 1);
         assert_int_equal(ew_f32_to_f16(middle), even);
@@ -129,10 +132,8 @@ static void plain_rows_are_read_unaligned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_give_ggufs_values),
-        cmocka_unit_test(what_is_no_weight_is_refused),
-        cmocka_unit_test(every_half_is_exact_and_comes_back),
-        cmocka_unit_test(rounding_is_to_nearest_even),
+        cmocka_unit_test(blocks_give_ggufs_values),           cmocka_unit_test(what_is_no_weight_is_refused),
+        cmocka_unit_test(every_half_is_exact_and_comes_back), cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(plain_rows_are_read_unaligned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,22 +265,37 @@ static void nameless_tensor(ew_buffer *b) {
 static void lies_are_refused(void **state) {
     (void)state;
     static const bad_file files[] = {
-        {"does not begin with", nothing},     {"does not begin with", other_magic},
-        {"version 1", version_1},             {"big-endian", big_endian},
-        {"1000000 tensors", many_tensors},    {"more than a file of", wrapping_tensors},
-        {"metadata entries", many_values},    {"ends inside a metadata key", long_key},
-        {"has 0 bytes", empty_key},           {"key occurs twice", same_key},
-        {"unknown type", unknown_type},       {"array of arrays", nested_array},
-        {"ends inside", long_array},          {"ends inside", many_strings},
-        {"ends inside", string_past_end},     {"alignment is 48", bad_alignment},
-        {"alignment is 0", no_alignment},     {"dimension 1 of tensor t is 0", zero_rows},
+        {"does not begin with", nothing},
+        {"does not begin with", other_magic},
+        {"version 1", version_1},
+        {"big-endian", big_endian},
+        {"1000000 tensors", many_tensors},
+        {"more than a file of", wrapping_tensors},
+        {"metadata entries", many_values},
+        {"ends inside a metadata key", long_key},
+        {"has 0 bytes", empty_key},
+        {"key occurs twice", same_key},
+        {"unknown type", unknown_type},
+        {"array of arrays", nested_array},
+        {"ends inside", long_array},
+        {"ends inside", many_strings},
+        {"ends inside", string_past_end},
+        {"alignment is 48", bad_alignment},
+        {"alignment is 0", no_alignment},
+        {"dimension 1 of tensor t is 0", zero_rows},
         {"dimension 1 of tensor t", wrapping_shape},
-        {"fits into memory", wrapping_bytes}, {"a multiple of 32", ragged_blocks},
-        {"type IQ4_NL", unread_type},         {"unknown (number 4)", removed_type},
-        {"no multiple of 32", crooked_offset}, {"does not lie inside", offset_past_end},
-        {"does not lie inside", wrapping_offset}, {"does not lie inside", too_large},
-        {"5 dimensions", five_dimensions},    {"overlap", overlap},
-        {"tensor first occurs twice", same_tensor}, {"name has 0 bytes", nameless_tensor},
+        {"fits into memory", wrapping_bytes},
+        {"a multiple of 32", ragged_blocks},
+        {"type IQ4_NL", unread_type},
+        {"unknown (number 4)", removed_type},
+        {"no multiple of 32", crooked_offset},
+        {"does not lie inside", offset_past_end},
+        {"does not lie inside", wrapping_offset},
+        {"does not lie inside", too_large},
+        {"5 dimensions", five_dimensions},
+        {"overlap", overlap},
+        {"tensor first occurs twice", same_tensor},
+        {"name has 0 bytes", nameless_tensor},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         ew_buffer b = {0};
@@ -311,7 +326,8 @@ static void build_small(ew_buffer *b, uint32_t version) {
     put_data(b, 64 + 18);
 }
 
-/* Cut anywhere, the file is refused; whole, both versions open. The copy has no byte to spare, for AddressSanitizer. */
+/* Cut anywhere, the file is refused; whole, both versions open. The copy has no byte to spare, for
+ * AddressSanitizer. */
 static void every_truncation_is_refused(void **state) {
     (void)state;
     for (uint32_t version = 2; version <= 3; version++) {

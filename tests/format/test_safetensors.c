@@ -75,7 +75,7 @@ static void build(ew_buffer *b, const char *header, size_t data) {
     }
 }
 
-#define TENSOR(name, type, shape, begin, end)                                                                          \
+#define TENSOR(name, type, shape, begin, end)                                                                \
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
 
 static void lies_are_refused(void **state) {
@@ -128,7 +128,9 @@ static void lengths_are_checked(void **state) {
     ew_buffer b = {0};
     ew_safetensors *file;
     ew_error error = {0};
-    build(&b, "{\"__metadata__\":{\"format\":\"pt\"}," TENSOR("t", "BF16", "2,1", "0", "4") "," TENSOR("e", "I64", "0", "4", "4") "}   ",
+    build(&b,
+          "{\"__metadata__\":{\"format\":\"pt\"}," TENSOR("t", "BF16", "2,1", "0",
+                                                          "4") "," TENSOR("e", "I64", "0", "4", "4") "}   ",
           4);
     for (size_t length = 0; length <= b.length; length++) {
         uint8_t *copy = malloc(length > 0 ? length : 1);
@@ -141,7 +143,8 @@ static void lengths_are_checked(void **state) {
     static const uint64_t lengths[] = {UINT64_MAX, UINT64_MAX - 7, 1 << 20, 0};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         memcpy(b.data, &lengths[i], sizeof lengths[i]);
-        assert_int_not_equal(ew_safetensors_open_memory((const uint8_t *)b.data, b.length, "x", &file, &error), EW_OK);
+        assert_int_not_equal(
+            ew_safetensors_open_memory((const uint8_t *)b.data, b.length, "x", &file, &error), EW_OK);
     }
     ew_buffer_free(&b);
 }
