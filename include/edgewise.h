@@ -318,7 +318,7 @@ EW_API void ew_grade_result_free(ew_grade_result *result); /* safe on {0} and NU
 EW_API ew_status ew_final_answer(const char *reply, ew_grade_task task, char **answer, ew_error *error);
 
 /* Equivalence classes of n answers: classes[i] counts from 0 in order of first appearance; a NULL answer gets SIZE_MAX.
- * Which answers share a class does not depend on their order. At most 4096 answers (EW_ERROR_ARGUMENT). */
+ * Which answers share a class does not depend on their order. At most 1024 answers (EW_ERROR_ARGUMENT). */
 EW_API ew_status ew_answer_classes(const char *const *answers, size_t n, ew_grade_task task, size_t *classes,
                                    ew_error *error);
 

@@ -145,5 +145,5 @@ ew_ternary ew_complex_equal(ew_complex a, ew_complex b) {
             size = parts[i]->exponent;
         }
     }
-    return difference.re.radius <= size - 80 && difference.im.radius <= size - 80 ? EW_YES : EW_UNDECIDED;
+    return ew_real_is_fine(difference.re, size) && ew_real_is_fine(difference.im, size) ? EW_YES : EW_UNDECIDED;
 }

@@ -256,5 +256,5 @@ ew_ternary ew_real_equal(ew_real a, ew_real b) {
         return EW_NO;
     }
     int64_t size = larger(a.zero ? -20 : a.exponent, b.zero ? -20 : b.exponent);
-    return difference.radius <= size - 80 ? EW_YES : EW_UNDECIDED;
+    return ew_real_is_fine(difference, size) ? EW_YES : EW_UNDECIDED;
 }

@@ -46,8 +46,14 @@ bool ew_real_may_be_zero(ew_real a);
 static inline bool ew_real_is_positive(ew_real a) { return !a.undefined && !a.negative && !ew_real_may_be_zero(a); }
 static inline bool ew_real_is_negative(ew_real a) { return !a.undefined && a.negative && !ew_real_may_be_zero(a); }
 
+/* Is the radius of a difference that may be zero small enough to call it zero, beside values below 2^size? It must also be
+ * below one in a thousand outright: neighbours among huge integers differ by little else. */
+static inline bool ew_real_is_fine(ew_real difference, int64_t size) {
+    return difference.radius <= size - 80 && difference.radius <= -10;
+}
+
 typedef enum ew_ternary { EW_NO = 0, EW_YES = 1, EW_UNDECIDED = 2 } ew_ternary;
-/* EW_YES: the balls meet and are at most 2^-80 wide beside the values; EW_NO: they are apart. */
+/* EW_YES: the balls meet and are narrow, see above; EW_NO: they are apart. */
 ew_ternary ew_real_equal(ew_real a, ew_real b);
 
 #endif

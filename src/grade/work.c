@@ -17,14 +17,22 @@ void ew_work_begin(ew_work *work) {
     work->exhausted = false;
 }
 
-void ew_work_end(ew_work *work) {
-    while (work->chunks) {
+ew_work_mark ew_work_marked(const ew_work *work) {
+    return (ew_work_mark){work->chunks, work->at, work->end, work->total};
+}
+
+void ew_work_rewind(ew_work *work, ew_work_mark mark) {
+    while (work->chunks != mark.chunks) {
         ew_work_chunk *chunk = work->chunks;
         work->chunks = chunk->next;
         free(chunk);
     }
-    work->at = work->end = NULL;
+    work->at = mark.at;
+    work->end = mark.end;
+    work->total = mark.total;
 }
+
+void ew_work_end(ew_work *work) { ew_work_rewind(work, (ew_work_mark){0}); }
 
 static bool add_chunk(ew_work *work, size_t size) {
     size_t wanted = size > 65536 ? size : 65536;

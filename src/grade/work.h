@@ -26,6 +26,15 @@ typedef struct ew_work {
 void ew_work_begin(ew_work *work);
 void ew_work_end(ew_work *work);
 
+/* Where a workspace stands, to give back what comes after. */
+typedef struct ew_work_mark {
+    struct ew_work_chunk *chunks;
+    char *at, *end;
+    size_t total;
+} ew_work_mark;
+ew_work_mark ew_work_marked(const ew_work *work);
+void ew_work_rewind(ew_work *work, ew_work_mark mark);
+
 /* `size` bytes, uninitialized, aligned to 16. NULL when memory or the limit is out (the flags say which). */
 void *ew_work_allocate(ew_work *work, size_t size);
 

@@ -1,0 +1,368 @@
+/* Structure: units and percent taken off, lists matched in any order, tuples in theirs, sets as sets. */
+#include "grade/compare.h"
+
+#include "grade/evaluate.h"
+#include "grade/sets.h"
+#include "grade/text.h"
+#include "grade/units.h"
+
+#include <string.h>
+
+enum { COMPARE_DEPTH = 60, LIST_LIMIT = 64, SIGNS_LIMIT = 3 };
+
+/* ---- Plus-minus ---- */
+
+typedef struct signs {
+    ew_work *work;
+    unsigned mask, next; /* bit `next` is for the next sign met */
+    bool linked;         /* with a \mp in sight all signs turn together */
+} signs;
+
+static void count_signs(const ew_expr *expr, int *signs, bool *minus_plus) {
+    if (expr->kind == EW_PLUS_MINUS) {
+        ++*signs;
+        *minus_plus |= expr->op == '-';
+    }
+    for (uint32_t i = 0; i < expr->count; i++) {
+        count_signs(expr->items[i], signs, minus_plus);
+    }
+}
+
+/* The tree with each plus-minus replaced by the sign that the mask says. */
+static ew_expr *with_signs(signs *s, const ew_expr *expr) {
+    ew_expr *copy = ew_expr_new(s->work, (ew_kind)expr->kind, expr->count);
+    if (!copy) {
+        return NULL;
+    }
+    ew_expr **items = copy->items;
+    *copy = *expr;
+    copy->items = items;
+    bool minus = false;
+    if (expr->kind == EW_PLUS_MINUS) {
+        minus = ((s->mask >> s->next) & 1) != (unsigned)(expr->op == '-');
+        s->next += !s->linked;
+    }
+    for (uint32_t i = 0; i < expr->count; i++) {
+        items[i] = with_signs(s, expr->items[i]);
+        if (!items[i]) {
+            return NULL;
+        }
+    }
+    if (expr->kind == EW_PLUS_MINUS) {
+        ew_expr **last = &items[expr->count - 1];
+        *last = minus ? ew_expr_unary(s->work, EW_NEGATIVE, *last) : *last;
+        if (!*last || expr->count == 1) {
+            return *last;
+        }
+        copy->kind = EW_SUM;
+    }
+    return copy;
+}
+
+static bool push_expanded(ew_comparison *c, const ew_expr *expr, const ew_expr **items, uint32_t *count) {
+    int found = 0;
+    bool linked = false;
+    count_signs(expr, &found, &linked);
+    linked |= found > SIGNS_LIMIT;
+    unsigned variants = found == 0 ? 1 : linked ? 2 : 1U << found;
+    for (unsigned mask = 0; mask < variants; mask++) {
+        signs s = {.work = c->work, .mask = mask, .linked = linked};
+        const ew_expr *item = found ? with_signs(&s, expr) : expr;
+        if (!item || *count == LIST_LIMIT) {
+            return false;
+        }
+        items[(*count)++] = item;
+    }
+    return true;
+}
+
+/* ---- Lists and sets: any order, each value once ---- */
+
+static bool is_collection(const ew_expr *expr) { return expr->kind == EW_LIST || expr->kind == EW_SET; }
+
+static bool is_list_bracket(const ew_comparison *c, const ew_expr *expr) {
+    return expr->kind == EW_BRACKET && expr->open == '[' && expr->close == ']' && (c->list || expr->count != 2);
+}
+
+static bool members(ew_comparison *c, const ew_expr *expr, const ew_expr **items, uint32_t *count) {
+    const ew_expr *expanded[LIST_LIMIT];
+    uint32_t total = 0;
+    bool several = is_collection(expr) || (expr->kind == EW_BRACKET && c->list) || is_list_bracket(c, expr);
+    for (uint32_t i = 0; i < (several ? expr->count : 1); i++) {
+        if (!push_expanded(c, several ? expr->items[i] : expr, expanded, &total)) {
+            return false;
+        }
+    }
+    *count = 0;
+    for (uint32_t i = 0; i < total; i++) {
+        bool seen = false;
+        for (uint32_t j = 0; j < *count && !seen; j++) {
+            seen = ew_same_answer(c, expanded[i], items[j]);
+        }
+        if (!seen) {
+            items[(*count)++] = expanded[i];
+        }
+    }
+    return true;
+}
+
+/* The name that an item x = 5 assigns to; NULL for anything else. */
+static const ew_expr *assigned(const ew_expr *item) {
+    return item->kind == EW_RELATION && item->count == 2 && item->ops[0] == '=' && item->items[0]->kind == EW_SYMBOL
+               ? item->items[0] : NULL;
+}
+
+/* x = 1, y = 2: several names, each once; a bare list beside it must then come in that order. */
+static bool assigns_several(const ew_expr *expr) {
+    if (expr->kind != EW_LIST || expr->count < 2) {
+        return false;
+    }
+    for (uint32_t i = 0; i < expr->count; i++) {
+        if (!assigned(expr->items[i])) {
+            return false;
+        }
+    }
+    return !ew_same_symbol(assigned(expr->items[0]), assigned(expr->items[1]));
+}
+
+static bool same_in_order(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; same && i < a->count; i++) {
+        same = ew_same_answer(c, a->items[i], b->items[i]);
+    }
+    return same;
+}
+
+static bool same_members(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    const ew_expr *x[LIST_LIMIT], *y[LIST_LIMIT];
+    uint32_t m, n;
+    bool used[LIST_LIMIT] = {false};
+    if (a->count > LIST_LIMIT || b->count > LIST_LIMIT) {
+        return same_in_order(c, a, b);
+    }
+    if (!members(c, a, x, &m) || !members(c, b, y, &n) || m != n) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m; i++) {
+        uint32_t j = 0;
+        while (j < n && (used[j] || !ew_same_answer(c, x[i], y[j]))) {
+            j++;
+        }
+        if (j == n) {
+            return false;
+        }
+        used[j] = true;
+    }
+    return true;
+}
+
+static bool same_collection(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    const ew_expr *other = is_collection(a) ? b : a;
+    if (assigns_several(a) != assigns_several(b)) {
+        return (other->kind == EW_BRACKET || is_collection(a) == is_collection(b)) && same_in_order(c, a, b);
+    }
+    if (other->kind == EW_BRACKET && !c->list && !is_list_bracket(c, other)) {
+        /* 3, 5, 7 against (3, 5, 7): a list may stand for a tuple in the tuple's order; a set may not */
+        const ew_expr *list = is_collection(a) ? a : b;
+        return list->kind == EW_LIST && !c->symmetric && other->open == '(' && other->close == ')' && same_in_order(c, a, b);
+    }
+    return same_members(c, a, b);
+}
+
+/* ---- Tuples, intervals, matrices ---- */
+
+static char rounded(char bracket) { return bracket == '<' ? '(' : bracket == '>' ? ')' : bracket; }
+
+static bool same_bracket(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    bool alike = rounded(a->open) == rounded(b->open) && rounded(a->close) == rounded(b->close);
+    return (alike || (a->count > 2 && b->count > 2)) && same_in_order(c, a, b);
+}
+
+/* A scalar times a matrix as a matrix; the expression itself when it is none. */
+static const ew_expr *as_matrix(ew_comparison *c, const ew_expr *expr) {
+    const ew_expr *matrix = NULL;
+    uint32_t at = 0;
+    if (expr->kind != EW_PRODUCT && expr->kind != EW_QUOTIENT && expr->kind != EW_NEGATIVE) {
+        return expr;
+    }
+    for (uint32_t i = 0; i < expr->count; i++) {
+        const ew_expr *item = as_matrix(c, expr->items[i]);
+        if (item && item->kind == EW_MATRIX) {
+            if (matrix || (expr->kind == EW_QUOTIENT && i == 1)) {
+                return expr;
+            }
+            matrix = item;
+            at = i;
+        }
+    }
+    ew_expr *result = matrix ? ew_expr_new(c->work, EW_MATRIX, matrix->count) : NULL;
+    for (uint32_t i = 0; result && i < matrix->count; i++) {
+        ew_expr *cell = ew_expr_new(c->work, (ew_kind)expr->kind, expr->count);
+        if (!cell) {
+            return expr;
+        }
+        memcpy(cell->items, expr->items, expr->count * sizeof *cell->items);
+        cell->items[at] = matrix->items[i];
+        result->items[i] = cell;
+    }
+    if (result) {
+        result->columns = matrix->columns;
+    }
+    return result ? result : expr;
+}
+
+static bool same_matrix(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    if (a->kind == EW_MATRIX && b->kind == EW_MATRIX) {
+        return a->columns == b->columns && same_in_order(c, a, b);
+    }
+    const ew_expr *matrix = a->kind == EW_MATRIX ? a : b, *tuple = a->kind == EW_MATRIX ? b : a;
+    if (tuple->kind != EW_BRACKET) {
+        return matrix->count == 1 && ew_same_answer(c, matrix->items[0], tuple);
+    }
+    uint32_t rows = matrix->count / matrix->columns;
+    if (matrix->columns == 1 || rows == 1) { /* a vector as a tuple */
+        return tuple->open != '[' || tuple->close != ')' ? same_in_order(c, a, b) : false;
+    }
+    bool same = tuple->count == rows; /* [[1, 2], [3, 4]] */
+    for (uint32_t i = 0; same && i < rows; i++) {
+        const ew_expr *row = tuple->items[i];
+        same = row->kind == EW_BRACKET && row->count == matrix->columns;
+        for (uint32_t j = 0; same && j < row->count; j++) {
+            same = ew_same_answer(c, row->items[j], matrix->items[i * matrix->columns + j]);
+        }
+    }
+    return same;
+}
+
+/* ---- Units and percent ---- */
+
+static ew_expr *times(ew_comparison *c, ew_expr *value, ew_rational factor) {
+    ew_expr *number = ew_expr_new(c->work, EW_NUMBER, 0);
+    if (number) {
+        number->number = factor;
+    }
+    return ew_expr_binary(c->work, EW_PRODUCT, value, number);
+}
+
+static bool same_units(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    ew_unit x, y;
+    if (a->kind != EW_UNIT || b->kind != EW_UNIT || c->symmetric || !ew_parse_unit(c->work, a->text, a->text_length, &x) ||
+        !ew_parse_unit(c->work, b->text, b->text_length, &y)) {
+        return ew_same_answer(c, a->kind == EW_UNIT ? a->items[0] : a, b->kind == EW_UNIT ? b->items[0] : b);
+    }
+    if (memcmp(x.powers, y.powers, sizeof x.powers) != 0) {
+        for (int i = 0; i < EW_DIMENSIONS; i++) { /* cm for cm^2 is a slip; hours for miles is another quantity */
+            if ((x.powers[i] != 0) != (y.powers[i] != 0)) {
+                return false;
+            }
+        }
+        return ew_same_answer(c, a->items[0], b->items[0]);
+    }
+    if (ew_rational_equal(x.factor, y.factor)) {
+        return ew_same_answer(c, a->items[0], b->items[0]);
+    }
+    ew_expr *left = times(c, a->items[0], x.factor), *right = times(c, b->items[0], y.factor);
+    return left && right && ew_same_answer(c, left, right);
+}
+
+static bool same_percent(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    bool both = a->kind == EW_PERCENT && b->kind == EW_PERCENT;
+    const ew_expr *x = a->kind == EW_PERCENT ? a->items[0] : a, *y = b->kind == EW_PERCENT ? b->items[0] : b;
+    return ew_same_answer(c, x, y) || (!both && !c->symmetric && ew_same_scalar(c, a, b));
+}
+
+/* ---- All together ---- */
+
+static bool same_text(const ew_expr *a, const ew_expr *b) {
+    return a->kind == EW_TEXT && b->kind == EW_TEXT && a->text_length > 0 &&
+           ew_span_equal(ew_span_of(a->text, a->text_length), ew_span_of(b->text, b->text_length));
+}
+
+/* {5} as a solution set for 5 */
+static bool is_single(const ew_expr *expr) { return expr->kind == EW_SET && expr->count == 1; }
+
+static bool has_signs(const ew_expr *expr) {
+    int found = 0;
+    bool linked = false;
+    count_signs(expr, &found, &linked);
+    return found > 0 && (expr->kind != EW_BRACKET || expr->count != 2);
+}
+
+static bool both_sets(ew_comparison *c, const ew_expr *a, const ew_expr *b, bool *same) {
+    ew_real_set x, y;
+    if ((!ew_is_real_set(a) && !ew_is_real_set(b)) || !ew_set_of(c->work, a, &x) || !ew_set_of(c->work, b, &y)) {
+        return false;
+    }
+    *same = ew_sets_equal(c->work, &x, &y, c->tolerance);
+    return true;
+}
+
+static bool same_set_operation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    return a->op == b->op && (same_in_order(c, a, b) ||
+                              (a->op != '\\' && ew_same_answer(c, a->items[0], b->items[1]) && ew_same_answer(c, a->items[1], b->items[0])));
+}
+
+static bool same_kind(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    if (a->kind == EW_TEXT || b->kind == EW_TEXT) {
+        return same_text(a, b);
+    }
+    if (a->kind == EW_MATRIX || b->kind == EW_MATRIX) {
+        return same_matrix(c, a, b);
+    }
+    if (a->kind == EW_BRACKET || b->kind == EW_BRACKET) {
+        return a->kind == b->kind && same_bracket(c, a, b);
+    }
+    if (a->kind == EW_SET_OPERATION || b->kind == EW_SET_OPERATION) {
+        return a->kind == b->kind && same_set_operation(c, a, b);
+    }
+    if (a->kind == EW_CONSTANT && b->kind == EW_CONSTANT) {
+        return a->op == b->op;
+    }
+    return ew_same_scalar(c, a, b);
+}
+
+static bool same_by_relation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    if (a->kind == b->kind) {
+        return ew_same_relation(c, a, b);
+    }
+    const ew_expr *relation = a->kind == EW_RELATION ? a : b;
+    const ew_expr *value = ew_relation_value(c, relation);
+    return value && ew_same_answer(c, relation == a ? value : a, relation == a ? b : value);
+}
+
+static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    bool same;
+    if (a->kind == EW_UNIT || b->kind == EW_UNIT) {
+        return same_units(c, a, b);
+    }
+    if (a->kind == EW_PERCENT || b->kind == EW_PERCENT) {
+        return same_percent(c, a, b);
+    }
+    if (both_sets(c, a, b, &same)) {
+        return same;
+    }
+    a = as_matrix(c, a);
+    b = as_matrix(c, b);
+    bool lists = c->list && (a->kind == EW_BRACKET || b->kind == EW_BRACKET) && a->count != 0 && b->count != 0 &&
+                 (a->kind == b->kind || is_collection(a) || is_collection(b));
+    if ((is_collection(a) || is_collection(b)) && !is_single(a) && !is_single(b) &&
+        (is_collection(a) == is_collection(b) || a->kind == EW_BRACKET || b->kind == EW_BRACKET)) {
+        return same_collection(c, a, b);
+    }
+    if (lists && c->depth == 1) {
+        return same_members(c, a, b);
+    }
+    if (has_signs(a) || has_signs(b) || is_single(a) || is_single(b)) {
+        return same_members(c, a, b);
+    }
+    if (a->kind == EW_RELATION || b->kind == EW_RELATION) {
+        return same_by_relation(c, a, b);
+    }
+    return !is_collection(a) && !is_collection(b) && same_kind(c, a, b);
+}
+
+bool ew_same_answer(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    bool same = ++c->depth <= COMPARE_DEPTH && ew_work_spend(c->work, 50) && same_inside(c, a, b);
+    c->depth--;
+    return same && !ew_work_stopped(c->work);
+}
