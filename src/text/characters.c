@@ -13,6 +13,12 @@ bool ew_is_python_space(uint32_t c) {
     return ew_is_space(c) || (c >= 0x1c && c <= 0x1f);
 }
 
+/* Circled and squared letters, and the joiners: word characters by property, not by category. */
+static bool is_other_word(uint32_t c) {
+    return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
+           (c >= 0x1f170 && c <= 0x1f189) || c == 0x200c || c == 0x200d;
+}
+
 bool ew_is_word(uint32_t codepoint) {
     switch (utf8proc_category((utf8proc_int32_t)codepoint)) {
     case UTF8PROC_CATEGORY_LU:
@@ -24,10 +30,11 @@ bool ew_is_word(uint32_t codepoint) {
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC:
         return true;
     default:
-        return false;
+        return is_other_word(codepoint);
     }
 }
 

@@ -10,7 +10,8 @@
 bool ew_is_space(uint32_t codepoint);
 bool ew_is_python_space(uint32_t codepoint);
 
-/* Letters, marks, decimal digits, connectors: \w of the `tokenizers` library. */
+/* Alphabetic characters, marks, decimal digits, connectors and joiners: \w of Rust's regular expressions, by which
+ * the `tokenizers` library finds words beside added tokens. (Its patterns have another \w: pattern_dialect.c.) */
 bool ew_is_word(uint32_t codepoint);
 
 /* The well-formed character that ends at text[end]: its length, 0 if there is none. */

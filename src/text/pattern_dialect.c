@@ -11,8 +11,9 @@ typedef struct translation {
     ew_error *error;
 } translation;
 
-/* The white space and word characters of the two libraries differ (U+180E; marks and connectors): spell them out. */
-static const char word_members[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+/* The white space and word characters of the two libraries differ (U+180E; marks, connectors, Latin-1's superscripts
+ * and fractions): spell them out. */
+static const char word_members[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 static const char hexadecimal_members[] = "0-9A-Fa-f";
 
 static ew_status refuse(translation *t, size_t from, size_t length, const char *why) {
