@@ -18,17 +18,22 @@ static bool always(void) {
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 enum {
     /* leaf 1 ecx */ BIT_FMA = 12, BIT_OSXSAVE = 27, BIT_AVX = 28, BIT_F16C = 29,
     /* leaf 7.0 ebx */ BIT_AVX2 = 5, BIT_AVX512F = 16, BIT_AVX512DQ = 17, BIT_AVX512BW = 30, BIT_AVX512VL = 31,
     /* leaf 7.0 ecx */ BIT_AVX512VNNI = 11,
+    /* leaf 7.0 edx */ BIT_AMX_TILE = 24, BIT_AMX_INT8 = 25,
     /* leaf 7.1 eax */ BIT_AVXVNNI = 4,
-    /* XCR0 */ STATE_AVX = 0x06, STATE_AVX512 = 0xe6
+    /* XCR0 */ STATE_AVX = 0x06, STATE_AVX512 = 0xe6, STATE_AMX = 0x60000
 };
 
 typedef struct {
-    unsigned ecx1, ebx7, ecx7, eax7_1, state;
+    unsigned ecx1, ebx7, ecx7, edx7, eax7_1, state;
 } cpu_words;
 
 static bool has(unsigned word, unsigned bit) {
@@ -47,6 +52,7 @@ static cpu_words read_cpu(void) {
     if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
         cpu.ebx7 = ebx;
         cpu.ecx7 = ecx;
+        cpu.edx7 = edx;
         unsigned last_subleaf = eax;
         if (last_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) {
             cpu.eax7_1 = eax;
@@ -72,6 +78,18 @@ static bool runs_avx512(void) {
            has(cpu.ecx7, BIT_AVX512VNNI);
 }
 
+/* Linux saves tile registers only for processes that have asked for it. */
+static bool runs_amx(void) {
+#if defined(__linux__)
+    enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 };
+    cpu_words cpu = read_cpu();
+    return runs_avx512() && (cpu.state & STATE_AMX) == STATE_AMX && has(cpu.edx7, BIT_AMX_TILE) &&
+           has(cpu.edx7, BIT_AMX_INT8) && syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
@@ -95,6 +113,7 @@ static const candidate CANDIDATES[] = {
     {&ew_kernels_avx512vl, runs_avx512},
     {&ew_kernels_avxvnni, runs_avxvnni},
     {&ew_kernels_avx512, runs_avx512},
+    {&ew_kernels_amx, runs_amx},
 #elif defined(__aarch64__) && defined(__linux__)
     {&ew_kernels_neon, runs_neon},
     {&ew_kernels_neon_i8mm, runs_neon_i8mm},

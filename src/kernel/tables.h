@@ -8,6 +8,7 @@ extern const ew_kernels ew_kernels_avx2;
 extern const ew_kernels ew_kernels_avxvnni;
 extern const ew_kernels ew_kernels_avx512vl; /* the source of avxvnni, EVEX encoded: for machines without AVX-VNNI */
 extern const ew_kernels ew_kernels_avx512;
+extern const ew_kernels ew_kernels_amx;
 extern const ew_kernels ew_kernels_neon;
 extern const ew_kernels ew_kernels_neon_i8mm;
 

@@ -1,9 +1,14 @@
-/* The whole kernel set in virtual lanes; define LANES_TABLE (its variable) and LANES_NAME before. */
+/* The whole kernel set in virtual lanes; define LANES_TABLE (its variable) and LANES_NAME before, and
+ * LANES_MATMUL where matmul is not the one of matmul_ops.h. */
 #include "kernel/lanes/attention_ops.h"
 #include "kernel/lanes/float_ops.h"
 #include "kernel/lanes/matmul_float_ops.h"
 #include "kernel/lanes/matmul_ops.h"
 #include "kernel/lanes/quantize_ops.h"
+
+#ifndef LANES_MATMUL
+#define LANES_MATMUL matmul
+#endif
 
 const ew_kernels LANES_TABLE = {
     .name = LANES_NAME,
@@ -12,7 +17,7 @@ const ew_kernels LANES_TABLE = {
     .swiglu = swiglu,
     .rope = rope,
     .quantize = quantize,
-    .matmul = matmul,
+    .matmul = LANES_MATMUL,
     .matmul_float = matmul_float,
     .store_kv = store_kv,
     .attend = attend,

@@ -1,0 +1,327 @@
+/* AMX-INT8: AVX-512 with VNNI for everything, and matrix products of several tokens in tile registers, 16 tokens by 32
+ * inputs by 16 rows an instruction. The sums are integers, so they are the same ones.
+ *
+ * A tile of weights is unpacked once into signed bytes, [block][8 vectors][16 rows][4], which is what TDPBSSD wants of
+ * its second operand; the first is a block of 16 tokens just as it lies in ew_activations, read with its stride. What
+ * costs is not the product but getting the sums out of the tile registers, scaled and added up: one store and load for
+ * each plane, token, group and row. */
+#include "kernel/tables.h"
+#include "kernel/x86/lanes_avx512.h"
+
+enum { LANES_TOKENS = 4 };
+
+#define LANES_TABLE ew_kernels_amx
+#define LANES_NAME "amx"
+#define LANES_MATMUL amx_matmul
+static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
+                       size_t y_stride);
+#include "kernel/lanes/table.h"
+
+enum {
+    AMX_TOKENS = 16,  /* rows of a tile register */
+    AMX_BATCH = 128,  /* tokens for which a tile of weights is unpacked once */
+    AMX_FEWEST = 4,   /* below this VNNI is as fast */
+    AMX_BLOCK = 512   /* bytes of an unpacked block */
+};
+
+/* Tile registers, for intrinsics that paste the number: sums of the two planes, inputs of the two planes, weights. */
+#define SUMS_HI 0
+#define SUMS_LO 1
+#define INPUTS_HI 4
+#define INPUTS_LO 5
+#define WEIGHTS 6
+
+/* The operand of LDTILECFG. */
+typedef struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t column_bytes[16];
+    uint8_t rows[16];
+} tile_configuration;
+
+static void configure_tiles(size_t n_tokens) {
+    tile_configuration configuration = {.palette = 1};
+    for (int i = SUMS_HI; i < WEIGHTS; i++) {
+        configuration.rows[i] = (uint8_t)n_tokens;
+        configuration.column_bytes[i] = i < INPUTS_HI ? 64 : 32;
+    }
+    configuration.rows[WEIGHTS] = 8;
+    configuration.column_bytes[WEIGHTS] = 64;
+    _tile_loadconfig(&configuration);
+}
+
+/* The intrinsics do not tell the compiler that tiles are read from memory. */
+LANES_INLINE void memory_is_read(void) {
+    __asm__ volatile("" ::: "memory");
+}
+
+/* What is the same for all groups of tokens of a batch. */
+typedef struct {
+    tile_view tile;
+    const int8_t *weights; /* unpacked blocks begin .. end - 1 */
+    size_t begin, end;
+    const ew_activations *x;
+    float (*offset_inputs)[SEGMENT_BLOCKS]; /* t of each token and group of the span, for offsets */
+} amx_span;
+
+typedef int32_t amx_sums[AMX_TOKENS][16];
+
+/* Unpacked codes of a span as signed bytes, INT4 only. */
+LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end, ew_matrix_format format, int8_t *out) {
+    __m512i bias = _mm512_set1_epi8(format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0);
+    for (size_t block = begin; block < end; block++, out += AMX_BLOCK) {
+        bytes64 w[8];
+        unpack_block(tile, block, format, w);
+        for (int v = 0; v < 8; v++) {
+            _mm512_store_si512(out + v * 64, _mm512_sub_epi8(w[v], bias));
+        }
+    }
+}
+
+/* t of the groups in the span, for n tokens (docs/arithmetic.md, "Linear layers"). */
+static void find_offset_inputs(const amx_span *span, size_t token, size_t n) {
+    const ew_activations *x = span->x;
+    size_t step = span->tile.group_blocks;
+    for (size_t i = 0; i < n; i++) {
+        size_t row = (token + i) * x->n_blocks;
+        for (size_t begin = span->begin, group = 0; begin < span->end; begin += step, group++) {
+            size_t end = span->end - begin < step ? span->end : begin + step;
+            int32_t total = 0;
+            float t = 0.0f;
+            for (size_t block = begin; block < end; block++) {
+                total += x->sums[row + block];
+                t = x->type == EW_ACTIVATION_INT8 ? fmaf(x->scales[row + block], (float)x->sums[row + block], t) : t;
+            }
+            span->offset_inputs[i][group] = x->type == EW_ACTIVATION_INT8 ? t : (float)total;
+        }
+    }
+}
+
+/* Sums of both planes over blocks begin .. end - 1 into out[0] and out[1]. */
+LANES_INLINE void sum_planes(const amx_span *span, size_t token, size_t begin, size_t end, amx_sums *out) {
+    const int8_t *codes = span->x->codes + token * span->x->n_blocks * 64;
+    long stride = (long)(span->x->n_blocks * 64);
+    _tile_zero(SUMS_HI);
+    _tile_zero(SUMS_LO);
+    for (size_t block = begin; block < end; block++) {
+        _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);
+        _tile_loadd(INPUTS_HI, codes + block * 64, stride);
+        _tile_dpbssd(SUMS_HI, INPUTS_HI, WEIGHTS);
+        _tile_loadd(INPUTS_LO, codes + block * 64 + 32, stride);
+        _tile_dpbssd(SUMS_LO, INPUTS_LO, WEIGHTS);
+    }
+    _tile_stored(SUMS_HI, out[0], 64);
+    _tile_stored(SUMS_LO, out[1], 64);
+}
+
+LANES_INLINE void sum_block_int8(const amx_span *span, size_t token, size_t block, amx_sums *out) {
+    _tile_zero(SUMS_LO);
+    _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);
+    _tile_loadd(INPUTS_LO, span->x->codes + (token * span->x->n_blocks + block) * 32, (long)(span->x->n_blocks * 32));
+    _tile_dpbssd(SUMS_LO, INPUTS_LO, WEIGHTS);
+    _tile_stored(SUMS_LO, out[0], 64);
+}
+
+/* sum[i] grows by the groups of the span; shape.n_tokens is a constant and at least the number of tokens. A row of one
+ * group keeps p in sum[i] until its end. */
+LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_shape shape, bool one_group, f32x16 *sum) {
+    amx_sums sums[2][2] __attribute__((aligned(64)));
+    size_t step = shape.one_block_groups ? 1 : span->tile.group_blocks;
+    const float *scales = span->x->scales + token * span->x->n_blocks;
+    for (size_t begin = span->begin, group = 0; begin < span->end; group++) {
+        size_t end = shape.one_block_groups ? begin + 1 : span->end - begin < step ? span->end : begin + step;
+        amx_sums *out = sums[group & 1];
+        f32x16 p[AMX_TOKENS];
+        if (shape.type == EW_ACTIVATION_INT16) {
+            sum_planes(span, token, begin, end, out);
+            for (int i = 0; i < shape.n_tokens; i++) {
+                p[i] = ints_to_lanes(ints_add(ints_times_256(ints_load(out[0][i])), ints_load(out[1][i])));
+                p[i] = one_group ? lanes_add(sum[i], p[i]) : p[i];
+            }
+        } else {
+            for (int i = 0; i < shape.n_tokens; i++) {
+                p[i] = one_group ? sum[i] : lanes_zero();
+            }
+            for (size_t block = begin; block < end; block++) {
+                sum_block_int8(span, token, block, &sums[block & 1][0]);
+                for (int i = 0; i < shape.n_tokens; i++) {
+                    size_t row = (size_t)i < n ? (size_t)i : n - 1;
+                    f32x16 scale = lanes_set(scales[row * span->x->n_blocks + block]);
+                    p[i] = lanes_fma(scale, ints_to_lanes(ints_load(sums[block & 1][0][i])), p[i]);
+                }
+            }
+        }
+        if (one_group) {
+            for (int i = 0; i < shape.n_tokens; i++) {
+                sum[i] = p[i];
+            }
+        } else {
+            f32x16 factor = group_factor(span->tile.scales, false, begin / span->tile.group_blocks);
+            for (int i = 0; i < shape.n_tokens; i++) {
+                sum[i] = lanes_fma(factor, p[i], sum[i]);
+            }
+            if (shape.format == EW_MATRIX_INT4_OFFSET) {
+                f32x16 offset = group_factor(span->tile.offsets, false, begin / span->tile.group_blocks);
+                for (int i = 0; i < shape.n_tokens; i++) {
+                    sum[i] = lanes_fma(offset, lanes_set(span->offset_inputs[i][group]), sum[i]);
+                }
+            }
+        }
+        begin = end;
+    }
+}
+
+/* t of a whole row, where it is one group. */
+static float row_offset_input(const ew_activations *x, size_t token) {
+    const int32_t *sums = x->sums + token * x->n_blocks;
+    float t = 0.0f;
+    for (size_t begin = 0; begin < x->n_blocks; begin += SEGMENT_BLOCKS) {
+        int32_t total = 0;
+        for (size_t block = begin; block < x->n_blocks && block < begin + SEGMENT_BLOCKS; block++) {
+            total += sums[block];
+            if (x->type == EW_ACTIVATION_INT8) {
+                t = fmaf(x->scales[token * x->n_blocks + block], (float)sums[block], t);
+            }
+        }
+        t = x->type == EW_ACTIVATION_INT16 ? t + (float)total : t;
+    }
+    return t;
+}
+
+/* Groups of up to 16 tokens of one batch, all of one size. */
+typedef struct {
+    size_t first, count; /* tokens */
+    size_t size;         /* tokens in a group */
+    f32x16 carried[AMX_BATCH];
+    float offset_inputs[AMX_TOKENS][SEGMENT_BLOCKS];
+    int8_t weights[SEGMENT_BLOCKS * AMX_BLOCK] __attribute__((aligned(64)));
+} amx_batch;
+
+/* y of one token and tile from its sum. */
+LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape shape, bool one_group, f32x16 sum, float *y,
+                               size_t n_rows) {
+    if (one_group) {
+        sum = lanes_fma(group_factor(span->tile.scales, true, 0), sum, lanes_zero());
+        if (shape.format == EW_MATRIX_INT4_OFFSET) {
+            f32x16 t = lanes_set(row_offset_input(span->x, token));
+            sum = lanes_fma(group_factor(span->tile.offsets, true, 0), t, sum);
+        }
+    }
+    sum = shape.type == EW_ACTIVATION_INT16 ? lanes_mul(sum, lanes_set(span->x->scales[token])) : sum;
+    lanes_store_first(y, sum, n_rows);
+}
+
+/* One span of one tile for every group of tokens in the batch. */
+LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape shape, bool one_group, float *y,
+                                size_t y_stride, size_t n_rows) {
+    bool last = span->end == span->x->n_blocks;
+    for (size_t at = 0; at < batch->count; at += batch->size) {
+        f32x16 sum[AMX_TOKENS];
+        for (int i = 0; i < shape.n_tokens; i++) {
+            bool fresh = span->begin == 0 || (size_t)i >= batch->size;
+            sum[i] = fresh ? lanes_zero() : batch->carried[at + (size_t)i];
+        }
+        if (shape.format == EW_MATRIX_INT4_OFFSET && !one_group) {
+            find_offset_inputs(span, batch->first + at, batch->size);
+        }
+        add_span(span, batch->first + at, batch->size, shape, one_group, sum);
+        for (int i = 0; i < shape.n_tokens && (size_t)i < batch->size; i++) {
+            size_t token = batch->first + at + (size_t)i;
+            if (last) {
+                write_result(span, token, shape, one_group, sum[i], y + token * y_stride, n_rows);
+            } else {
+                batch->carried[at + (size_t)i] = sum[i];
+            }
+        }
+    }
+}
+
+LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
+                                 amx_batch *batch, matmul_shape shape, bool one_group, float *y, size_t y_stride) {
+    configure_tiles(batch->size);
+    for (size_t tile = tile_begin; tile < tile_end; tile++) {
+        amx_span span = {.tile = tile_at(w, tile), .x = x, .offset_inputs = batch->offset_inputs};
+        size_t row = tile * EW_TILE_ROWS;
+        for (size_t begin = 0; begin < x->n_blocks; begin += SEGMENT_BLOCKS) {
+            span.begin = begin;
+            span.end = x->n_blocks - begin < SEGMENT_BLOCKS ? x->n_blocks : begin + SEGMENT_BLOCKS;
+            if (shape.format == EW_MATRIX_INT8) {
+                span.weights = (const int8_t *)span.tile.codes + begin * AMX_BLOCK;
+            } else {
+                unpack_signed(&span.tile, begin, span.end, shape.format, batch->weights);
+                span.weights = batch->weights;
+            }
+            memory_is_read();
+            multiply_span(batch, &span, shape, one_group, y + row, y_stride, lanes_left(w->rows, row));
+        }
+    }
+}
+
+LANES_INLINE void multiply_shape(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
+                                 amx_batch *batch, matmul_shape shape, float *y, size_t y_stride) {
+    if (batch->size > 8) {
+        shape.n_tokens = 16;
+        multiply_batch(w, tile_begin, tile_end, x, batch, shape, false, y, y_stride);
+    } else if (batch->size > 4) {
+        shape.n_tokens = 8;
+        multiply_batch(w, tile_begin, tile_end, x, batch, shape, false, y, y_stride);
+    } else {
+        shape.n_tokens = 4;
+        multiply_batch(w, tile_begin, tile_end, x, batch, shape, false, y, y_stride);
+    }
+}
+
+/* A program for one combination; rows of one group are rare and share one number of tokens. */
+#define AMX_PROGRAM(name, format_, type_, one_block)                                                                  \
+    static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,                 \
+                     amx_batch *batch, float *y, size_t y_stride) {                                                    \
+        matmul_shape shape = {.format = format_, .type = type_, .one_block_groups = one_block,                        \
+                              .n_tokens = AMX_TOKENS};                                                                 \
+        if (!(one_block) && w->group == 0) {                                                                           \
+            multiply_batch(w, tile_begin, tile_end, x, batch, shape, true, y, y_stride);                               \
+        } else {                                                                                                       \
+            multiply_shape(w, tile_begin, tile_end, x, batch, shape, y, y_stride);                                     \
+        }                                                                                                              \
+    }
+AMX_PROGRAM(amx_symmetric32_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, true)
+AMX_PROGRAM(amx_symmetric32_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, true)
+AMX_PROGRAM(amx_symmetric_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, false)
+AMX_PROGRAM(amx_symmetric_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, false)
+AMX_PROGRAM(amx_offset32_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, true)
+AMX_PROGRAM(amx_offset32_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, true)
+AMX_PROGRAM(amx_offset_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, false)
+AMX_PROGRAM(amx_offset_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, false)
+AMX_PROGRAM(amx_int8_int16, EW_MATRIX_INT8, EW_ACTIVATION_INT16, true)
+AMX_PROGRAM(amx_int8_int8, EW_MATRIX_INT8, EW_ACTIVATION_INT8, true)
+#undef AMX_PROGRAM
+
+typedef void amx_program(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
+                         amx_batch *batch, float *y, size_t y_stride);
+
+static amx_program *find_program(const ew_matrix *w, ew_activation_type type) {
+    bool wide = type == EW_ACTIVATION_INT16, group32 = w->group == EW_BLOCK_COLS;
+    if (w->format == EW_MATRIX_INT8) {
+        return wide ? amx_int8_int16 : amx_int8_int8;
+    }
+    if (w->format == EW_MATRIX_INT4_OFFSET) {
+        return group32 ? (wide ? amx_offset32_int16 : amx_offset32_int8) : wide ? amx_offset_int16 : amx_offset_int8;
+    }
+    return group32 ? (wide ? amx_symmetric32_int16 : amx_symmetric32_int8) : wide ? amx_symmetric_int16 : amx_symmetric_int8;
+}
+
+static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
+                       size_t y_stride) {
+    if (x->n_tokens < AMX_FEWEST) {
+        matmul(w, tile_begin, tile_end, x, y, y_stride);
+        return;
+    }
+    amx_program *program = find_program(w, x->type);
+    amx_batch batch;
+    for (size_t token = 0; token < x->n_tokens; token += batch.count) {
+        size_t left = x->n_tokens - token, whole = left / AMX_TOKENS * AMX_TOKENS;
+        batch.first = token;
+        batch.size = whole > 0 ? AMX_TOKENS : left;
+        batch.count = whole == 0 ? left : whole < AMX_BATCH ? whole : AMX_BATCH;
+        program(w, tile_begin, tile_end, x, &batch, y, y_stride);
+    }
+    _tile_release();
+}
