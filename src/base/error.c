@@ -1,14 +1,19 @@
 #include "base/error.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 static void make_printable(char *text) {
-    for (char *c = text; *c; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = '?';
+    size_t length = strlen(text);
+    for (size_t at = 0; at < length;) {
+        size_t n = ew_utf8_decode(text + at, length - at, NULL);
+        if (n == 0 || (unsigned char)text[at] < 0x20 || text[at] == 0x7f) {
+            text[at] = '?';
+            n = 1;
         }
+        at += n;
     }
 }
 

@@ -6,7 +6,7 @@
 
 /* Writes the formatted sentence and the status into `error` (which may be NULL) and returns the status, so that
  * `return ew_fail(error, EW_ERROR_FORMAT, "...")` is the whole of an error path. A message too long is cut at a
- * UTF-8 border; control bytes from hostile input are shown as '?'. */
+ * UTF-8 border; control bytes and broken UTF-8 from hostile input are shown as '?'. */
 ew_status ew_fail(ew_error *error, ew_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

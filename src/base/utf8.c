@@ -76,6 +76,11 @@ size_t ew_utf8_valid_prefix(const void *data, size_t length) {
     return at;
 }
 
+int ew_utf8_shown(const char *text, size_t length) {
+    enum { SHOWN = 80 };
+    return (int)ew_utf8_valid_prefix(text, length < SHOWN ? length : SHOWN);
+}
+
 size_t ew_utf8_encode(uint32_t codepoint, char out[EW_UTF8_MAX]) {
     if (codepoint > 0x10ffff || (codepoint >= 0xd800 && codepoint < 0xe000)) {
         codepoint = 0xfffd;

@@ -21,6 +21,9 @@ size_t ew_utf8_broken(const void *bytes, size_t length, bool *cut);
 /* Bytes of the longest well-formed prefix. */
 size_t ew_utf8_valid_prefix(const void *bytes, size_t length);
 
+/* How much of a text a message shows, for "%.*s": whole well-formed characters, at most 80 bytes. */
+int ew_utf8_shown(const char *text, size_t length);
+
 /* Writes the character (1 to 4 bytes, no NUL); surrogates and numbers above U+10FFFF become U+FFFD. */
 size_t ew_utf8_encode(uint32_t codepoint, char out[EW_UTF8_MAX]);
 
