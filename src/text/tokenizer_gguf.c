@@ -16,7 +16,7 @@ static ew_status check_model(const ew_gguf *gguf, ew_error *error) {
     }
     bool pieces = ew_string_is(model, "llama") || ew_string_is(model, "t5") || ew_string_is(model, "gemma4");
     return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%.*s\"%s; byte-level BPE (\"gpt2\") is read",
-                   ew_gguf_path(gguf), (int)(model.length < 40 ? model.length : 40), model.data,
+                   ew_gguf_path(gguf), ew_utf8_shown(model.data, model.length), model.data,
                    pieces ? ", which is SentencePiece" : "");
 }
 
@@ -45,7 +45,7 @@ static ew_status read_steps(const ew_gguf *gguf, ew_tokenizer_parts *parts, bool
     name = pre_tokenizer_name(gguf, name);
     if (!ew_known_steps(parts, name.data, name.length, llama3, &appended, error)) {
         return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the pre-tokenizer \"%.*s\" (tokenizer.ggml.pre) is not known",
-                       ew_gguf_path(gguf), (int)(name.length < 60 ? name.length : 60), name.data);
+                       ew_gguf_path(gguf), ew_utf8_shown(name.data, name.length), name.data);
     }
     return appended;
 }

@@ -25,21 +25,32 @@ void ew_parts_free(ew_tokenizer_parts *parts) {
     *parts = (ew_tokenizer_parts){0};
 }
 
-/* Appends the bytes that a written form stands for; false, with nothing appended, if it is not in the alphabet. */
-static bool append_letters(ew_buffer *out, const char *text, size_t length) {
-    size_t at = 0, before = out->length;
-    while (at < length) {
+/* The bytes that a written form stands for, into `out`, which has room for as many as the form has; false if it is
+ * not in the alphabet. */
+static bool read_letters(const char *text, size_t length, uint8_t *out, size_t *n_bytes) {
+    size_t count = 0;
+    for (size_t at = 0; at < length;) {
         uint32_t codepoint = 0;
         size_t n = ew_utf8_decode(text + at, length - at, &codepoint);
         int byte = n > 0 ? ew_letter_byte(codepoint) : -1;
         if (byte < 0) {
-            out->length = before;
             return false;
         }
-        char c = (char)byte;
-        ew_buffer_append(out, &c, 1);
+        out[count++] = (uint8_t)byte;
         at += n;
     }
+    *n_bytes = count;
+    return true;
+}
+
+/* Appends them, or the text as it is when it is not in the alphabet (false). */
+static bool append_letters(ew_buffer *out, const char *text, size_t length) {
+    size_t before = out->length, count = 0;
+    ew_buffer_append(out, text, length);
+    if (out->failed || !read_letters(text, length, (uint8_t *)out->data + before, &count)) {
+        return false;
+    }
+    out->length = before + count;
     return true;
 }
 
@@ -74,14 +85,12 @@ ew_status ew_parts_token(ew_tokenizer_parts *parts, int64_t id, const char *text
     }
     if (parts->tokens[id].flags != 0) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: two tokens have the id %lld, the second is '%.*s'", parts->name,
-                       (long long)id, (int)(length < 80 ? length : 80), text);
+                       (long long)id, ew_utf8_shown(text, length), text);
     }
     size_t start = parts->token_bytes.length;
     uint32_t flags = EW_TOKEN_PRESENT;
     if (length > 0 && append_letters(&parts->token_bytes, text, length)) {
         flags |= EW_TOKEN_MODEL;
-    } else {
-        ew_buffer_append(&parts->token_bytes, text, length);
     }
     return store_token(parts, id, start, flags, error);
 }
@@ -93,19 +102,19 @@ static bool same_text(const ew_tokenizer_parts *parts, const ew_blob_added *adde
 /* An added token may stand in the vocabulary, too, with the same text. */
 static bool agrees(const ew_tokenizer_parts *parts, int64_t id, const char *text, size_t length) {
     ew_part_token token = parts->tokens[id];
-    ew_buffer bytes = {0};
-    bool letters = append_letters(&bytes, text, length);
-    const char *expected = token.flags & EW_TOKEN_MODEL && letters ? bytes.data : text;
-    size_t expected_length = token.flags & EW_TOKEN_MODEL && letters ? bytes.length : length;
-    bool equal = token.length == expected_length &&
-                 (token.length == 0 || memcmp(parts->token_bytes.data + token.start, expected, token.length) == 0);
-    ew_buffer_free(&bytes);
-    return equal;
+    uint8_t bytes[EW_BLOB_MAX_ADDED_LENGTH];
+    size_t count = 0;
+    const void *expected = text;
+    if (token.flags & EW_TOKEN_MODEL && read_letters(text, length, bytes, &count)) {
+        expected = bytes;
+        length = count;
+    }
+    return token.length == length && memcmp(parts->token_bytes.data + token.start, expected, length) == 0;
 }
 
 ew_status ew_parts_added(ew_tokenizer_parts *parts, int64_t id, const char *text, size_t length, bool special,
                          uint32_t flags, ew_error *error) {
-    int shown = (int)(length < 80 ? length : 80);
+    int shown = ew_utf8_shown(text, length);
     if (length == 0 || length > EW_BLOB_MAX_ADDED_LENGTH) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: the text of the added token %lld has %zu bytes; 1 to %d are right",
                        parts->name, (long long)id, length, EW_BLOB_MAX_ADDED_LENGTH);
@@ -193,39 +202,32 @@ static int32_t find_bytes(const ew_tokenizer_parts *parts, const uint8_t *bytes,
 }
 
 int32_t ew_parts_find(const ew_tokenizer_parts *parts, const char *text, size_t length) {
-    ew_buffer bytes = {0};
-    int32_t id = EW_NO_TOKEN;
-    if (length > 0 && append_letters(&bytes, text, length) && !bytes.failed) {
-        id = find_bytes(parts, (const uint8_t *)bytes.data, bytes.length);
-    }
-    ew_buffer_free(&bytes);
-    return id;
+    uint8_t bytes[EW_BLOB_MAX_ADDED_LENGTH];
+    size_t count = 0;
+    bool letters = length > 0 && length <= sizeof bytes && read_letters(text, length, bytes, &count);
+    return letters ? find_bytes(parts, bytes, count) : EW_NO_TOKEN;
 }
 
 ew_status ew_parts_merge(ew_tokenizer_parts *parts, const char *left, size_t left_length, const char *right,
                          size_t right_length, ew_error *error) {
-    ew_buffer bytes = {0};
+    uint8_t bytes[2 * EW_BLOB_MAX_ADDED_LENGTH];
     ew_part_merge merge = {EW_NO_TOKEN, EW_NO_TOKEN, EW_NO_TOKEN};
-    bool letters = append_letters(&bytes, left, left_length);
-    size_t middle = bytes.length;
-    letters = letters && append_letters(&bytes, right, right_length);
-    if (bytes.failed || !ew_grow((void **)&parts->merges, &parts->merge_capacity, parts->n_merges + 1,
-                                 sizeof *parts->merges)) {
-        ew_buffer_free(&bytes);
+    size_t middle = 0, count = 0;
+    if (!ew_grow((void **)&parts->merges, &parts->merge_capacity, parts->n_merges + 1, sizeof *parts->merges)) {
         return ew_fail_memory(error, (parts->n_merges + 1) * sizeof *parts->merges, "merges");
     }
-    if (letters && middle > 0 && bytes.length > middle) {
-        const uint8_t *data = (const uint8_t *)bytes.data;
-        merge.left = find_bytes(parts, data, middle);
-        merge.right = find_bytes(parts, data + middle, bytes.length - middle);
-        merge.result = find_bytes(parts, data, bytes.length);
+    if (left_length <= sizeof bytes / 2 && right_length <= sizeof bytes / 2 &&
+        read_letters(left, left_length, bytes, &middle) &&
+        read_letters(right, right_length, bytes + middle, &count) && middle > 0 && count > 0) {
+        merge.left = find_bytes(parts, bytes, middle);
+        merge.right = find_bytes(parts, bytes + middle, count);
+        merge.result = find_bytes(parts, bytes, middle + count);
     }
-    ew_buffer_free(&bytes);
     if (merge.left == EW_NO_TOKEN || merge.right == EW_NO_TOKEN || merge.result == EW_NO_TOKEN) {
         return ew_fail(error, EW_ERROR_FORMAT,
                        "%s: merge %zu joins '%.*s' and '%.*s', but one of them or the whole is not in the vocabulary",
-                       parts->name, parts->n_merges, (int)(left_length < 60 ? left_length : 60), left,
-                       (int)(right_length < 60 ? right_length : 60), right);
+                       parts->name, parts->n_merges, ew_utf8_shown(left, left_length), left,
+                       ew_utf8_shown(right, right_length), right);
     }
     parts->merges[parts->n_merges++] = merge;
     return EW_OK;
@@ -235,7 +237,7 @@ ew_status ew_parts_merge_line(ew_tokenizer_parts *parts, const char *line, size_
     const char *space = memchr(line, ' ', length);
     if (!space || memchr(space + 1, ' ', length - (size_t)(space + 1 - line))) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: merge %zu is '%.*s'; two tokens with one space between are right",
-                       parts->name, parts->n_merges, (int)(length < 80 ? length : 80), line);
+                       parts->name, parts->n_merges, ew_utf8_shown(line, length), line);
     }
     size_t left = (size_t)(space - line);
     return ew_parts_merge(parts, line, left, space + 1, length - left - 1, error);
