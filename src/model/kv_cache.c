@@ -45,7 +45,7 @@ static ew_status make_page_writable(ew_page_pool *pool, uint8_t **page, ew_error
     if (header_of(*page)->n_references == 1) {
         return EW_OK;
     }
-    uint8_t *copy;
+    uint8_t *copy = NULL;
     ew_status status = add_page(pool, &copy, error);
     if (status == EW_OK) {
         memcpy(copy, *page, pool->page_bytes);
