@@ -2,7 +2,7 @@
 #ifndef EW_KERNEL_PLANES_I8MM_H
 #define EW_KERNEL_PLANES_I8MM_H
 
-#include "kernel/lanes/dot_plane.h"
+#include "kernel/lanes/dot_tiles.h"
 
 /* Rows 2 i and 2 i + 1: row times hi, row times lo, next row times hi, next row times lo. */
 typedef struct {
@@ -19,8 +19,7 @@ LANES_INLINE plane_sums planes_start(int32_t value) {
 }
 
 /* x: hi 32, lo 32. */
-LANES_INLINE void planes_dot(plane_sums *sums, const bytes64 w[8], const int8_t *x, ew_matrix_format format) {
-    (void)format; /* SMMLA takes nibbles and signed codes alike */
+LANES_INLINE void planes_dot(plane_sums *sums, const bytes64 w[8], const int8_t *x) {
     for (int v = 0; v < 8; v += 2) {
         int8x16_t inputs = vcombine_s8(vld1_s8(x + 4 * v), vld1_s8(x + 32 + 4 * v));
         for (int i = 0; i < 4; i++) {
@@ -40,6 +39,16 @@ LANES_INLINE i32x16 planes_total(const plane_sums *sums) {
         lo.q[i] = vuzp2q_s32(sums->rows[2 * i], sums->rows[2 * i + 1]);
     }
     return ints_add(ints_times_256(hi), lo);
+}
+
+/* dots[r] += the product of tile r, x being hi 32, lo 32. SMMLA takes nibbles and signed codes alike. */
+LANES_INLINE void dot_tiles_int16(i32x16 *dots, bytes64 (*w)[8], int n_tiles, const int8_t *x, ew_matrix_format format) {
+    (void)format;
+    for (int r = 0; r < n_tiles; r++) {
+        plane_sums sums = planes_start(0);
+        planes_dot(&sums, w[r], x);
+        dots[r] = ints_add(dots[r], planes_total(&sums));
+    }
 }
 
 #endif

@@ -1,70 +1,12 @@
-/* Integer matrix products in virtual lanes: one tile of 16 rows by 1 or LANES_TOKENS tokens (docs/arithmetic.md, "Linear
- * layers"). Every function is inlined with constant format, activation type and number of tokens, so that one text
- * gives each combination a program of its own. */
+/* Integer matrix products in virtual lanes (docs/arithmetic.md, "Linear layers"): groups of 64, 128 or a whole row here,
+ * one tile of 16 rows by 1 or LANES_TOKENS tokens; groups of 32 in matmul32_ops.h. Every function is inlined with
+ * constant format, activation type and number of tokens, so that one text gives each combination a program of its own. */
 #ifndef EW_KERNEL_LANES_MATMUL_OPS_H
 #define EW_KERNEL_LANES_MATMUL_OPS_H
 
-#include "kernel/lanes/float_ops.h"
-#ifdef LANES_HAS_I8MM
-#include "kernel/arm/planes_i8mm.h"
-#else
-#include "kernel/lanes/planes.h"
-#endif
+#include "kernel/lanes/matmul32_ops.h"
 
-enum { SEGMENT_BLOCKS = 64, INT4_BLOCK_BYTES = 256, INT8_BLOCK_BYTES = 512 };
-
-/* What is constant in a specialised program. */
-typedef struct {
-    ew_matrix_format format;
-    ew_activation_type type;
-    bool one_block_groups; /* group 32 */
-    int n_tokens;
-} matmul_shape;
-
-/* Where one tile's parts lie. */
-typedef struct {
-    const uint8_t *codes;
-    const uint8_t *scales, *offsets;
-    size_t n_blocks, group_blocks;
-    bool float32_scales;
-} tile_view;
-
-LANES_INLINE tile_view tile_at(const ew_matrix *w, size_t tile) {
-    tile_view view = {.n_blocks = (w->cols + EW_BLOCK_COLS - 1) / EW_BLOCK_COLS, .float32_scales = w->group == 0};
-    view.group_blocks = w->group == 0 ? view.n_blocks : w->group / EW_BLOCK_COLS;
-    size_t n_groups = (view.n_blocks + view.group_blocks - 1) / view.group_blocks;
-    size_t table = tile * n_groups * EW_TILE_ROWS * (w->group == 0 ? sizeof(float) : sizeof(uint16_t));
-    size_t block_bytes = w->format == EW_MATRIX_INT8 ? INT8_BLOCK_BYTES : INT4_BLOCK_BYTES;
-    view.codes = (const uint8_t *)w->codes + tile * view.n_blocks * block_bytes;
-    view.scales = (const uint8_t *)w->scales + table;
-    view.offsets = w->format == EW_MATRIX_INT4_OFFSET ? (const uint8_t *)w->offsets + table : NULL;
-    return view;
-}
-
-LANES_INLINE f32x16 group_factor(const uint8_t *table, bool float32, size_t group) {
-    return float32 ? lanes_load((const float *)(const void *)table + group * EW_TILE_ROWS)
-                   : lanes_load_float16((const uint16_t *)(const void *)table + group * EW_TILE_ROWS);
-}
-
-/* The codes of one block as 8 vectors of 16 rows by 4 inputs, in the order of the inputs. */
-LANES_INLINE void unpack_block(const tile_view *tile, size_t block, ew_matrix_format format, bytes64 out[8]) {
-    if (format == EW_MATRIX_INT8) {
-        for (int v = 0; v < 8; v++) {
-            out[v] = bytes_signed(bytes_load(tile->codes + block * INT8_BLOCK_BYTES + v * 64));
-        }
-        return;
-    }
-    for (int v = 0; v < 4; v++) {
-        bytes64 both = bytes_load(tile->codes + block * INT4_BLOCK_BYTES + v * 64);
-        out[v] = bytes_low_nibbles(both);
-        out[v + 4] = bytes_high_nibbles(both);
-    }
-}
-
-/* What unpacked codes hold above the weight's own code. */
-LANES_INLINE int32_t code_bias(ew_matrix_format format) {
-    return format == EW_MATRIX_INT8 ? SIGNED_BIAS : format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0;
-}
+enum { SEGMENT_BLOCKS = 64 };
 
 /* p and t of one group for each token: INT16 activations, blocks begin .. end - 1. */
 LANES_INLINE void group_int16(const tile_view *tile, const ew_activations *x, size_t token, size_t begin, size_t end,
@@ -85,7 +27,7 @@ LANES_INLINE void group_int16(const tile_view *tile, const ew_activations *x, si
             bytes64 w[8];
             unpack_block(tile, block, shape.format, w);
             for (int i = 0; i < shape.n_tokens; i++) {
-                planes_dot(&sums[i], w, x->codes + ((token + (size_t)i) * x->n_blocks + block) * 64, shape.format);
+                planes_dot(&sums[i], w, x->codes + ((token + (size_t)i) * x->n_blocks + block) * 64);
             }
         }
         for (int i = 0; i < shape.n_tokens; i++) {
@@ -108,7 +50,7 @@ LANES_INLINE void group_int8(const tile_view *tile, const ew_activations *x, siz
         for (int i = 0; i < shape.n_tokens; i++) {
             size_t index = (token + (size_t)i) * x->n_blocks + block;
             i32x16 sum = ints_set(-code_bias(shape.format) * x->sums[index]);
-            dot_plane(&sum, w, x->codes + index * 32, shape.format);
+            dot_tiles_int8(&sum, &w, 1, x->codes + index * 32, shape.format);
             p[i] = lanes_fma(lanes_set(x->scales[index]), ints_to_lanes(sum), p[i]);
             t[i] = fmaf(x->scales[index], (float)x->sums[index], t[i]);
         }
@@ -124,10 +66,10 @@ LANES_INLINE void tile_times_tokens(const tile_view *tile, const ew_activations 
         sum[i] = p[i] = lanes_zero();
         t[i] = 0.0f;
     }
-    size_t step = shape.one_block_groups ? 1 : tile->group_blocks;
-    bool float32 = !shape.one_block_groups && tile->float32_scales;
+    size_t step = tile->group_blocks;
+    bool float32 = tile->float32_scales;
     for (size_t begin = 0, group = 0; begin < tile->n_blocks; begin += step, group++) {
-        size_t end = shape.one_block_groups || tile->n_blocks - begin >= step ? begin + step : tile->n_blocks;
+        size_t end = tile->n_blocks - begin >= step ? begin + step : tile->n_blocks;
         if (shape.type == EW_ACTIVATION_INT16) {
             group_int16(tile, x, token, begin, end, shape, p, t);
         } else {
@@ -145,14 +87,7 @@ LANES_INLINE void tile_times_tokens(const tile_view *tile, const ew_activations 
         }
     }
     for (int i = 0; i < shape.n_tokens; i++) {
-        float *out = y + (token + (size_t)i) * y_stride;
-        bool wide = shape.type == EW_ACTIVATION_INT16;
-        f32x16 result = wide ? lanes_mul(sum[i], lanes_set(x->scales[token + (size_t)i])) : sum[i];
-        if (n_rows >= LANES) {
-            lanes_store(out, result);
-        } else {
-            lanes_store_first(out, result, n_rows);
-        }
+        write_rows(x, token + (size_t)i, shape, sum[i], y + (token + (size_t)i) * y_stride, n_rows);
     }
 }
 
@@ -174,22 +109,22 @@ LANES_INLINE void matmul_tiles(const ew_matrix *w, size_t tile_begin, size_t til
 }
 
 /* A program for one combination. */
-#define MATMUL_PROGRAM(name, format_, type_, one_block)                                                               \
+#define MATMUL_PROGRAM(name, tiles, format_, type_)                                                                   \
     static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,       \
                      size_t y_stride) {                                                                                \
-        matmul_shape shape = {.format = format_, .type = type_, .one_block_groups = one_block};                       \
-        matmul_tiles(w, tile_begin, tile_end, x, shape, y, y_stride);                                                  \
+        matmul_shape shape = {.format = format_, .type = type_};                                                      \
+        tiles(w, tile_begin, tile_end, x, shape, y, y_stride);                                                  \
     }
-MATMUL_PROGRAM(symmetric32_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, true)
-MATMUL_PROGRAM(symmetric32_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, true)
-MATMUL_PROGRAM(symmetric_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, false)
-MATMUL_PROGRAM(symmetric_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, false)
-MATMUL_PROGRAM(offset32_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, true)
-MATMUL_PROGRAM(offset32_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, true)
-MATMUL_PROGRAM(offset_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, false)
-MATMUL_PROGRAM(offset_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, false)
-MATMUL_PROGRAM(int8_int16, EW_MATRIX_INT8, EW_ACTIVATION_INT16, true)
-MATMUL_PROGRAM(int8_int8, EW_MATRIX_INT8, EW_ACTIVATION_INT8, true)
+MATMUL_PROGRAM(symmetric32_int16, matmul32_tiles, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16)
+MATMUL_PROGRAM(symmetric32_int8, matmul32_tiles, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8)
+MATMUL_PROGRAM(symmetric_int16, matmul_tiles, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16)
+MATMUL_PROGRAM(symmetric_int8, matmul_tiles, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8)
+MATMUL_PROGRAM(offset32_int16, matmul32_tiles, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16)
+MATMUL_PROGRAM(offset32_int8, matmul32_tiles, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8)
+MATMUL_PROGRAM(offset_int16, matmul_tiles, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16)
+MATMUL_PROGRAM(offset_int8, matmul_tiles, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8)
+MATMUL_PROGRAM(int8_int16, matmul32_tiles, EW_MATRIX_INT8, EW_ACTIVATION_INT16)
+MATMUL_PROGRAM(int8_int8, matmul32_tiles, EW_MATRIX_INT8, EW_ACTIVATION_INT8)
 #undef MATMUL_PROGRAM
 
 static void matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,

@@ -8,7 +8,7 @@
 #include "kernel/tables.h"
 #include "kernel/x86/lanes_avx512.h"
 
-enum { LANES_TOKENS = 4 };
+enum { LANES_TILES = 2, LANES_TOKENS = 4 };
 
 #define LANES_TABLE ew_kernels_amx
 #define LANES_NAME "amx"
@@ -20,7 +20,7 @@ static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, c
 enum {
     AMX_TOKENS = 16,  /* rows of a tile register */
     AMX_BATCH = 128,  /* tokens for which a tile of weights is unpacked once */
-    AMX_FEWEST = 4,   /* below this VNNI is as fast */
+    AMX_FEWEST = 6,   /* below this VNNI is as fast */
     AMX_BLOCK = 512   /* bytes of an unpacked block */
 };
 
@@ -30,6 +30,9 @@ enum {
 #define INPUTS_HI 4
 #define INPUTS_LO 5
 #define WEIGHTS 6
+
+/* What one scale covers: a block, several, or the whole row. */
+typedef enum { GROUP_BLOCK, GROUP_BLOCKS, GROUP_ROW } group_kind;
 
 /* The operand of LDTILECFG. */
 typedef struct {
@@ -123,23 +126,23 @@ LANES_INLINE void sum_block_int8(const amx_span *span, size_t token, size_t bloc
 
 /* sum[i] grows by the groups of the span; shape.n_tokens is a constant and at least the number of tokens. A row of one
  * group keeps p in sum[i] until its end. */
-LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_shape shape, bool one_group, f32x16 *sum) {
+LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_shape shape, group_kind groups, f32x16 *sum) {
     amx_sums sums[2][2] __attribute__((aligned(64)));
-    size_t step = shape.one_block_groups ? 1 : span->tile.group_blocks;
+    size_t step = groups == GROUP_BLOCK ? 1 : span->tile.group_blocks;
     const float *scales = span->x->scales + token * span->x->n_blocks;
     for (size_t begin = span->begin, group = 0; begin < span->end; group++) {
-        size_t end = shape.one_block_groups ? begin + 1 : span->end - begin < step ? span->end : begin + step;
+        size_t end = groups == GROUP_BLOCK ? begin + 1 : span->end - begin < step ? span->end : begin + step;
         amx_sums *out = sums[group & 1];
         f32x16 p[AMX_TOKENS];
         if (shape.type == EW_ACTIVATION_INT16) {
             sum_planes(span, token, begin, end, out);
             for (int i = 0; i < shape.n_tokens; i++) {
                 p[i] = ints_to_lanes(ints_add(ints_times_256(ints_load(out[0][i])), ints_load(out[1][i])));
-                p[i] = one_group ? lanes_add(sum[i], p[i]) : p[i];
+                p[i] = groups == GROUP_ROW ? lanes_add(sum[i], p[i]) : p[i];
             }
         } else {
             for (int i = 0; i < shape.n_tokens; i++) {
-                p[i] = one_group ? sum[i] : lanes_zero();
+                p[i] = groups == GROUP_ROW ? sum[i] : lanes_zero();
             }
             for (size_t block = begin; block < end; block++) {
                 sum_block_int8(span, token, block, &sums[block & 1][0]);
@@ -150,7 +153,7 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_
                 }
             }
         }
-        if (one_group) {
+        if (groups == GROUP_ROW) {
             for (int i = 0; i < shape.n_tokens; i++) {
                 sum[i] = p[i];
             }
@@ -197,9 +200,9 @@ typedef struct {
 } amx_batch;
 
 /* y of one token and tile from its sum. */
-LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape shape, bool one_group, f32x16 sum, float *y,
+LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 sum, float *y,
                                size_t n_rows) {
-    if (one_group) {
+    if (groups == GROUP_ROW) {
         sum = lanes_fma(group_factor(span->tile.scales, true, 0), sum, lanes_zero());
         if (shape.format == EW_MATRIX_INT4_OFFSET) {
             f32x16 t = lanes_set(row_offset_input(span->x, token));
@@ -211,7 +214,7 @@ LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape 
 }
 
 /* One span of one tile for every group of tokens in the batch. */
-LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape shape, bool one_group, float *y,
+LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape shape, group_kind groups, float *y,
                                 size_t y_stride, size_t n_rows) {
     bool last = span->end == span->x->n_blocks;
     for (size_t at = 0; at < batch->count; at += batch->size) {
@@ -220,14 +223,14 @@ LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape s
             bool fresh = span->begin == 0 || (size_t)i >= batch->size;
             sum[i] = fresh ? lanes_zero() : batch->carried[at + (size_t)i];
         }
-        if (shape.format == EW_MATRIX_INT4_OFFSET && !one_group) {
+        if (shape.format == EW_MATRIX_INT4_OFFSET && groups != GROUP_ROW) {
             find_offset_inputs(span, batch->first + at, batch->size);
         }
-        add_span(span, batch->first + at, batch->size, shape, one_group, sum);
+        add_span(span, batch->first + at, batch->size, shape, groups, sum);
         for (int i = 0; i < shape.n_tokens && (size_t)i < batch->size; i++) {
             size_t token = batch->first + at + (size_t)i;
             if (last) {
-                write_result(span, token, shape, one_group, sum[i], y + token * y_stride, n_rows);
+                write_result(span, token, shape, groups, sum[i], y + token * y_stride, n_rows);
             } else {
                 batch->carried[at + (size_t)i] = sum[i];
             }
@@ -236,7 +239,7 @@ LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape s
 }
 
 LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
-                                 amx_batch *batch, matmul_shape shape, bool one_group, float *y, size_t y_stride) {
+                                 amx_batch *batch, matmul_shape shape, group_kind groups, float *y, size_t y_stride) {
     configure_tiles(batch->size);
     for (size_t tile = tile_begin; tile < tile_end; tile++) {
         amx_span span = {.tile = tile_at(w, tile), .x = x, .offset_inputs = batch->offset_inputs};
@@ -251,61 +254,58 @@ LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t t
                 span.weights = batch->weights;
             }
             memory_is_read();
-            multiply_span(batch, &span, shape, one_group, y + row, y_stride, lanes_left(w->rows, row));
+            multiply_span(batch, &span, shape, groups, y + row, y_stride, lanes_left(w->rows, row));
         }
     }
 }
 
 LANES_INLINE void multiply_shape(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
-                                 amx_batch *batch, matmul_shape shape, float *y, size_t y_stride) {
+                                 amx_batch *batch, matmul_shape shape, group_kind groups, float *y, size_t y_stride) {
     if (batch->size > 8) {
         shape.n_tokens = 16;
-        multiply_batch(w, tile_begin, tile_end, x, batch, shape, false, y, y_stride);
+        multiply_batch(w, tile_begin, tile_end, x, batch, shape, groups, y, y_stride);
     } else if (batch->size > 4) {
         shape.n_tokens = 8;
-        multiply_batch(w, tile_begin, tile_end, x, batch, shape, false, y, y_stride);
+        multiply_batch(w, tile_begin, tile_end, x, batch, shape, groups, y, y_stride);
     } else {
         shape.n_tokens = 4;
-        multiply_batch(w, tile_begin, tile_end, x, batch, shape, false, y, y_stride);
+        multiply_batch(w, tile_begin, tile_end, x, batch, shape, groups, y, y_stride);
     }
 }
 
-/* A program for one combination; rows of one group are rare and share one number of tokens. */
-#define AMX_PROGRAM(name, format_, type_, one_block)                                                                  \
+/* A program for each combination; wider groups share one for all numbers of tokens. */
+#define AMX_PROGRAM(name, format_, type_)                                                                             \
     static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,                 \
                      amx_batch *batch, float *y, size_t y_stride) {                                                    \
-        matmul_shape shape = {.format = format_, .type = type_, .one_block_groups = one_block,                        \
-                              .n_tokens = AMX_TOKENS};                                                                 \
-        if (!(one_block) && w->group == 0) {                                                                           \
-            multiply_batch(w, tile_begin, tile_end, x, batch, shape, true, y, y_stride);                               \
+        matmul_shape shape = {.format = format_, .type = type_, .n_tokens = AMX_TOKENS};                              \
+        if (w->group == EW_BLOCK_COLS) {                                                                               \
+            multiply_shape(w, tile_begin, tile_end, x, batch, shape, GROUP_BLOCK, y, y_stride);                        \
+        } else if (w->group == 0) {                                                                                    \
+            multiply_batch(w, tile_begin, tile_end, x, batch, shape, GROUP_ROW, y, y_stride);                          \
         } else {                                                                                                       \
-            multiply_shape(w, tile_begin, tile_end, x, batch, shape, y, y_stride);                                     \
+            multiply_batch(w, tile_begin, tile_end, x, batch, shape, GROUP_BLOCKS, y, y_stride);                       \
         }                                                                                                              \
     }
-AMX_PROGRAM(amx_symmetric32_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, true)
-AMX_PROGRAM(amx_symmetric32_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, true)
-AMX_PROGRAM(amx_symmetric_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16, false)
-AMX_PROGRAM(amx_symmetric_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8, false)
-AMX_PROGRAM(amx_offset32_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, true)
-AMX_PROGRAM(amx_offset32_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, true)
-AMX_PROGRAM(amx_offset_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16, false)
-AMX_PROGRAM(amx_offset_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8, false)
-AMX_PROGRAM(amx_int8_int16, EW_MATRIX_INT8, EW_ACTIVATION_INT16, true)
-AMX_PROGRAM(amx_int8_int8, EW_MATRIX_INT8, EW_ACTIVATION_INT8, true)
+AMX_PROGRAM(amx_symmetric_int16, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16)
+AMX_PROGRAM(amx_symmetric_int8, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8)
+AMX_PROGRAM(amx_offset_int16, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT16)
+AMX_PROGRAM(amx_offset_int8, EW_MATRIX_INT4_OFFSET, EW_ACTIVATION_INT8)
+AMX_PROGRAM(amx_int8_int16, EW_MATRIX_INT8, EW_ACTIVATION_INT16)
+AMX_PROGRAM(amx_int8_int8, EW_MATRIX_INT8, EW_ACTIVATION_INT8)
 #undef AMX_PROGRAM
 
 typedef void amx_program(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
                          amx_batch *batch, float *y, size_t y_stride);
 
-static amx_program *find_program(const ew_matrix *w, ew_activation_type type) {
-    bool wide = type == EW_ACTIVATION_INT16, group32 = w->group == EW_BLOCK_COLS;
-    if (w->format == EW_MATRIX_INT8) {
+static amx_program *find_program(ew_matrix_format format, ew_activation_type type) {
+    bool wide = type == EW_ACTIVATION_INT16;
+    if (format == EW_MATRIX_INT8) {
         return wide ? amx_int8_int16 : amx_int8_int8;
     }
-    if (w->format == EW_MATRIX_INT4_OFFSET) {
-        return group32 ? (wide ? amx_offset32_int16 : amx_offset32_int8) : wide ? amx_offset_int16 : amx_offset_int8;
+    if (format == EW_MATRIX_INT4_OFFSET) {
+        return wide ? amx_offset_int16 : amx_offset_int8;
     }
-    return group32 ? (wide ? amx_symmetric32_int16 : amx_symmetric32_int8) : wide ? amx_symmetric_int16 : amx_symmetric_int8;
+    return wide ? amx_symmetric_int16 : amx_symmetric_int8;
 }
 
 static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
@@ -314,7 +314,7 @@ static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, c
         matmul(w, tile_begin, tile_end, x, y, y_stride);
         return;
     }
-    amx_program *program = find_program(w, x->type);
+    amx_program *program = find_program(w->format, x->type);
     amx_batch batch;
     for (size_t token = 0; token < x->n_tokens; token += batch.count) {
         size_t left = x->n_tokens - token, whole = left / AMX_TOKENS * AMX_TOKENS;
