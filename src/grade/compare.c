@@ -84,10 +84,14 @@ static bool is_list_bracket(const ew_comparison *c, const ew_expr *expr) {
     return expr->kind == EW_BRACKET && expr->open == '[' && expr->close == ']' && (c->list || expr->count != 2);
 }
 
+static bool is_closed_pair(const ew_expr *expr) {
+    return expr->kind == EW_BRACKET && ((expr->open == '(' && expr->close == ')') || (expr->open == '[' && expr->close == ']'));
+}
+
 static bool members(ew_comparison *c, const ew_expr *expr, const ew_expr **items, uint32_t *count) {
     const ew_expr *expanded[LIST_LIMIT];
     uint32_t total = 0;
-    bool several = is_collection(expr) || (expr->kind == EW_BRACKET && c->list) || is_list_bracket(c, expr);
+    bool several = is_collection(expr) || (c->list && is_closed_pair(expr)) || is_list_bracket(c, expr);
     for (uint32_t i = 0; i < (several ? expr->count : 1); i++) {
         if (!push_expanded(c, several ? expr->items[i] : expr, expanded, &total)) {
             return false;
@@ -161,7 +165,7 @@ static bool same_collection(ew_comparison *c, const ew_expr *a, const ew_expr *b
     if (assigns_several(a) != assigns_several(b)) {
         return (other->kind == EW_BRACKET || is_collection(a) == is_collection(b)) && same_in_order(c, a, b);
     }
-    if (other->kind == EW_BRACKET && !c->list && !is_list_bracket(c, other)) {
+    if (other->kind == EW_BRACKET && !(c->list && is_closed_pair(other)) && !is_list_bracket(c, other)) {
         /* 3, 5, 7 against (3, 5, 7): a list may stand for a tuple in the tuple's order; a set may not */
         const ew_expr *list = is_collection(a) ? a : b;
         return list->kind == EW_LIST && !c->symmetric && other->open == '(' && other->close == ')' && same_in_order(c, a, b);
@@ -244,8 +248,25 @@ static ew_expr *times(ew_comparison *c, ew_expr *value, ew_rational factor) {
     return ew_expr_binary(c->work, EW_PRODUCT, value, number);
 }
 
+/* 5 m in plain text reads as a product; beside a plain number or a value with a unit it is five metres. */
+static const ew_expr *as_unit(ew_comparison *c, const ew_expr *expr) {
+    const ew_expr *last = expr->kind == EW_PRODUCT && expr->count == 2 ? expr->items[1] : NULL;
+    if (!last || c->symmetric || last->kind != EW_SYMBOL || !last->spaced || last->text_length != 1 || !strchr("mgshL", last->text[0]) ||
+        expr->items[0]->kind != EW_NUMBER) {
+        return expr;
+    }
+    ew_expr *unit = ew_expr_unary(c->work, EW_UNIT, expr->items[0]);
+    if (unit) {
+        unit->text = last->text;
+        unit->text_length = 1;
+    }
+    return unit ? unit : expr;
+}
+
 static bool same_units(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     ew_unit x, y;
+    a = as_unit(c, a);
+    b = as_unit(c, b);
     if (a->kind != EW_UNIT || b->kind != EW_UNIT || c->symmetric || !ew_parse_unit(c->work, a->text, a->text_length, &x) ||
         !ew_parse_unit(c->work, b->text, b->text_length, &y)) {
         return ew_same_answer(c, a->kind == EW_UNIT ? a->items[0] : a, b->kind == EW_UNIT ? b->items[0] : b);
@@ -332,6 +353,8 @@ static bool same_by_relation(ew_comparison *c, const ew_expr *a, const ew_expr *
 
 static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     bool same;
+    a = b->kind == EW_NUMBER ? as_unit(c, a) : a;
+    b = a->kind == EW_NUMBER ? as_unit(c, b) : b;
     if (a->kind == EW_UNIT || b->kind == EW_UNIT) {
         return same_units(c, a, b);
     }
@@ -343,13 +366,12 @@ static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     }
     a = as_matrix(c, a);
     b = as_matrix(c, b);
-    bool lists = c->list && (a->kind == EW_BRACKET || b->kind == EW_BRACKET) && a->count != 0 && b->count != 0 &&
-                 (a->kind == b->kind || is_collection(a) || is_collection(b));
+    bool lists = c->list && c->depth == 1 && is_closed_pair(a) && is_closed_pair(b);
     if ((is_collection(a) || is_collection(b)) && !is_single(a) && !is_single(b) &&
         (is_collection(a) == is_collection(b) || a->kind == EW_BRACKET || b->kind == EW_BRACKET)) {
         return same_collection(c, a, b);
     }
-    if (lists && c->depth == 1) {
+    if (lists) {
         return same_members(c, a, b);
     }
     if (has_signs(a) || has_signs(b) || is_single(a) || is_single(b)) {

@@ -79,7 +79,7 @@ static bool same_values(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
 }
 
 static bool same_based(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
-    if (a->kind == EW_BASED && b->kind == EW_BASED) {
+    if (a->kind != EW_NUMBER && b->kind != EW_NUMBER) {
         return same_values(c, a, b);
     }
     /* "Write it in base 8": a bare 52 is 52_8 then, and 42 is not what was asked. */

@@ -46,6 +46,7 @@ typedef struct ew_expr {
     char open, close;
     bool decimal; /* a number written with a decimal point */
     bool mixed;   /* a sum that is a mixed number */
+    bool spaced;  /* a symbol that white space stood before: the m of "5 m" may be metres */
     uint16_t depth; /* of the tree below; limited, so that recursion over it is */
     uint32_t count, columns;
     struct ew_expr **items;

@@ -101,6 +101,9 @@ static ew_expr *parse_name(ew_parser *parser) {
     const ew_token *token = &parser->tokens[parser->at++];
     ew_expr *expr = token->type == T_CONSTANT ? ew_expr_new(parser->work, EW_CONSTANT, 0)
                                               : named(parser->work, EW_SYMBOL, token->text, token->length);
+    if (expr) {
+        expr->spaced = token->space;
+    }
     if (expr && token->type == T_CONSTANT) {
         expr->op = token->id;
         if (token->id > EW_I || ew_token_at(parser)->type != T_SUBSCRIPT) {
@@ -126,14 +129,8 @@ static ew_expr *parse_based(ew_parser *parser) {
     }
     ew_expr *expr = ew_expr_unary(parser->work, EW_BASED, ew_parse_argument(parser));
     if (expr) {
-        while (token->length > 1 && token->text[0] == '0') {
-            return NULL; /* 012_3 is no usual numeral */
-        }
         expr->text = token->text;
         expr->text_length = token->length;
-        if (expr->items[0]->kind == EW_NUMBER && ew_rational_equal(expr->items[0]->number, ew_rational_small(10))) {
-            return number_of(parser->work, token->text, token->length, 10);
-        }
     }
     return expr;
 }
@@ -463,17 +460,18 @@ static ew_expr *parse_command(ew_parser *parser) {
         return b ? ew_expr_call(parser->work, EW_BINOMIAL, a, b) : NULL;
     case T_ACCENT: return ew_parse_argument(parser);
     case T_OVERLINE: {
-        size_t from = parser->at, length = ew_token_ahead(parser, 0) == T_BRACE ? 3 : 1;
         a = ew_parse_argument(parser);
-        bool segment = a && parser->at - from > length; /* \overline{AB} */
+        bool segment = a && a->kind == EW_PRODUCT; /* \overline{AB} */
+        for (uint32_t i = 0; segment && i < a->count; i++) {
+            segment = a->items[i]->kind == EW_SYMBOL;
+        }
         return !a || segment ? a : ew_expr_call(parser->work, EW_CONJUGATE, a, NULL);
     }
     case T_MONEY:
-        a = ew_parse_factor(parser);
-        a = ew_expr_unary(parser->work, EW_UNIT, a);
+        a = ew_expr_unary(parser->work, EW_UNIT, ew_parse_factor(parser));
         if (a) {
-            a->text = "$";
-            a->text_length = 1;
+            a->text = token->text;
+            a->text_length = token->length;
         }
         return a;
     default: return NULL;
@@ -567,11 +565,11 @@ ew_expr *ew_parse_factor(ew_parser *parser) {
         } else if (ew_token_at(parser)->type == T_TEXT) {
             value = parse_unit(parser, value);
         } else if (ew_token_at(parser)->type == T_MONEY && value->kind == EW_NUMBER) {
-            parser->at++; /* 18$ */
+            const ew_token *money = &parser->tokens[parser->at++]; /* 18$ */
             value = ew_expr_unary(parser->work, EW_UNIT, value);
             if (value) {
-                value->text = "$";
-                value->text_length = 1;
+                value->text = money->text;
+                value->text_length = money->length;
             }
         } else {
             break;

@@ -85,7 +85,10 @@ typedef struct tightener {
     int depth;
     bool dropped[DRESS_DEPTH]; /* by brace depth: the braces of \text{...} go with it */
     bool drop_next;
+    bool gap; /* white space was just left out */
 } tightener;
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static size_t tighten_command(tightener *t, const char *text, size_t length) {
     size_t n = 1;
@@ -97,6 +100,7 @@ static size_t tighten_command(tightener *t, const char *text, size_t length) {
             t->out[t->used++] = text[0];
             t->out[t->used++] = text[1];
         }
+        t->gap = true;
         return length > 1 ? 2 : 1;
     }
     if (is_dress(text + 1, n - 1)) {
@@ -127,8 +131,13 @@ static size_t tighten_command(tightener *t, const char *text, size_t length) {
 
 static void tighten_char(tightener *t, char c) {
     if (is_space(c) || c == '$' || c == '~') {
+        t->gap = true;
         return;
     }
+    if (t->gap && is_digit(c) && t->used && is_digit(t->out[t->used - 1])) {
+        t->out[t->used++] = ' '; /* 3 4 is not 34 */
+    }
+    t->gap = false;
     if (c == '{') {
         bool drop = t->drop_next;
         t->drop_next = false;

@@ -466,6 +466,11 @@ static void lex_letters(lexer *lex) {
         push_word(lex, word, name, n);
         return;
     }
+    if (n == 3 && same_word(name, n, "usd")) {
+        lex->at += n;
+        push(lex, T_MONEY, 0, "$", 1);
+        return;
+    }
     if (n > 3) { /* sinx, lnx, xsinx is not worth the guess */
         for (size_t head = n - 1; head >= 2 && head + 2 >= n; head--) {
             word = ew_find_word(name, head);

@@ -10,7 +10,7 @@ typedef struct mapping {
 
 /* Sorted by code. */
 static const mapping mappings[] = {
-    {0xA0, " "}, {0xA2, "\\text{ cents}"}, {0xA3, "\\text{\xC2\xA3}"}, {0xA5, "\\text{\xC2\xA5}"}, {0xAC, "\\lnot "},
+    {0xA0, " "}, {0xA2, "\\text{ cents}"}, {0xA3, "\\pounds "}, {0xA5, "\\yen "}, {0xAC, "\\lnot "},
     {0xB0, "\\degree "}, {0xB1, "\\pm "}, {0xB2, "^{2}"}, {0xB3, "^{3}"}, {0xB7, "\\cdot "}, {0xB9, "^{1}"},
     {0xBC, "\\frac{1}{4}"}, {0xBD, "\\frac{1}{2}"}, {0xBE, "\\frac{3}{4}"}, {0xD7, "\\times "}, {0xF7, "\\div "},
     {0x391, "\\Alpha "}, {0x393, "\\Gamma "}, {0x394, "\\Delta "}, {0x398, "\\Theta "}, {0x39B, "\\Lambda "},
@@ -27,7 +27,7 @@ static const mapping mappings[] = {
     {0x2075, "^{5}"}, {0x2076, "^{6}"}, {0x2077, "^{7}"}, {0x2078, "^{8}"}, {0x2079, "^{9}"}, {0x207A, "^{+}"},
     {0x207B, "^{-}"}, {0x207F, "^{n}"}, {0x2080, "_{0}"}, {0x2081, "_{1}"}, {0x2082, "_{2}"}, {0x2083, "_{3}"},
     {0x2084, "_{4}"}, {0x2085, "_{5}"}, {0x2086, "_{6}"}, {0x2087, "_{7}"}, {0x2088, "_{8}"}, {0x2089, "_{9}"},
-    {0x20AC, "\\text{\xE2\x82\xAC}"}, {0x2102, "\\mathbb{C}"}, {0x2107, "e"}, {0x2115, "\\mathbb{N}"},
+    {0x20AC, "\\euro "}, {0x2102, "\\mathbb{C}"}, {0x2107, "e"}, {0x2115, "\\mathbb{N}"},
     {0x211A, "\\mathbb{Q}"}, {0x211D, "\\mathbb{R}"}, {0x2124, "\\mathbb{Z}"}, {0x212F, "e"}, {0x2148, "i"},
     {0x2150, "\\frac{1}{7}"}, {0x2151, "\\frac{1}{9}"}, {0x2153, "\\frac{1}{3}"}, {0x2154, "\\frac{2}{3}"},
     {0x2155, "\\frac{1}{5}"}, {0x2156, "\\frac{2}{5}"}, {0x2157, "\\frac{3}{5}"}, {0x2158, "\\frac{4}{5}"},
@@ -43,18 +43,23 @@ static const mapping mappings[] = {
     {0x2309, "\\rceil "}, {0x230A, "\\lfloor "}, {0x230B, "\\rfloor "}, {0x2329, "\\langle "}, {0x232A, "\\rangle "},
     {0x25B3, "\\triangle "}, {0x27E8, "\\langle "}, {0x27E9, "\\rangle "}, {0x2A7D, "\\leq "}, {0x2A7E, "\\geq "},
     {0x3000, " "}, {0x3001, ","}, {0x3002, "."}, {0x3008, "\\langle "}, {0x3009, "\\rangle "}, {0xFEFF, ""},
-    {0xFFE5, "\\text{\xC2\xA5}"},
+    {0xFFE5, "\\yen "},
 };
 
-/* The code point at text[*at], which is moved behind it; broken bytes are returned as they are, one by one. */
+#define BROKEN UINT32_MAX
+
+/* The code point at text[*at], which is moved behind it; BROKEN for a byte that belongs to none. */
 static uint32_t decode(const unsigned char *text, size_t length, size_t *at) {
     unsigned char first = text[(*at)++];
-    int more = first >= 0xF0 && first < 0xF8 ? 3 : first >= 0xE0 ? 2 : first >= 0xC0 ? 1 : 0;
+    int more = first >= 0xF0 && first < 0xF8 ? 3 : first >= 0xE0 && first < 0xF0 ? 2 : first >= 0xC0 && first < 0xE0 ? 1 : 0;
     uint32_t code = more == 3 ? first & 7U : more == 2 ? first & 15U : more == 1 ? first & 31U : first;
     size_t next = *at;
+    if (more == 0) {
+        return first < 0x80 ? first : BROKEN;
+    }
     for (int i = 0; i < more; i++) {
         if (next >= length || (text[next] & 0xC0) != 0x80) {
-            return first;
+            return BROKEN;
         }
         code = code << 6 | (text[next++] & 0x3FU);
     }
@@ -98,7 +103,7 @@ const char *ew_to_ascii(ew_work *work, const char *text, size_t *length) {
     if (at == n) {
         return text;
     }
-    /* The longest replacement, 17 bytes, stands for 2. */
+    /* The longest replacement, 13 bytes, stands for a character of 2. */
     char *out = ew_work_allocate(work, n * 9 + 16);
     if (!out) {
         return NULL;
@@ -124,7 +129,7 @@ const char *ew_to_ascii(ew_work *work, const char *text, size_t *length) {
             }
             memcpy(out + used, latex, size);
             used += size;
-        } else if (letter && at - start >= 1 && (code < 0x80 || letter)) {
+        } else if (letter) {
             out[used++] = letter;
         } else {
             memcpy(out + used, text + start, at - start);

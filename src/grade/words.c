@@ -42,7 +42,7 @@ static const ew_word commands[] = {
     {"mu", T_NAME, 0}, {"ne", T_RELATION, 'n'}, {"neq", T_RELATION, 'n'}, {"nolimits", T_END, 0}, {"nu", T_NAME, 0},
     {"omega", T_NAME, 0}, {"operatorname", T_UNKNOWN, 0}, {"or", T_OR, 0}, {"over", T_OVER, 0},
     {"overline", T_OVERLINE, 1}, {"overrightarrow", T_ACCENT, 0}, {"parallel", T_UNKNOWN, 0}, {"perp", T_UNKNOWN, 0},
-    {"phi", T_NAME, 0}, {"pi", T_CONSTANT, EW_PI}, {"pm", T_PM, 0}, {"prime", T_PRIME, 0}, {"propto", T_UNKNOWN, 0},
+    {"phi", T_NAME, 0}, {"pi", T_CONSTANT, EW_PI}, {"pm", T_PM, 0}, {"pounds", T_MONEY, 0}, {"prime", T_PRIME, 0}, {"propto", T_UNKNOWN, 0},
     {"psi", T_NAME, 0}, {"qquad", T_END, 0}, {"quad", T_END, 0}, {"rVert", T_ABS_END, 0}, {"rangle", T_CLOSE, '>'},
     {"rbrace", T_SET_END, 0}, {"rbrack", T_CLOSE, ']'}, {"rceil", T_CEIL_END, 0}, {"rfloor", T_FLOOR_END, 0},
     {"rho", T_NAME, 0}, {"rm", T_END, 0}, {"rparen", T_CLOSE, ')'}, {"rvert", T_ABS_END, 0},
@@ -57,7 +57,7 @@ static const ew_word commands[] = {
     {"uparrow", T_UNKNOWN, 0}, {"upsilon", T_NAME, 0}, {"varepsilon", T_NAME, 0},
     {"varnothing", T_CONSTANT, EW_EMPTY}, {"varphi", T_NAME, 0}, {"varrho", T_NAME, 0}, {"vartheta", T_NAME, 0},
     {"vec", T_ACCENT, 0}, {"vee", T_OR, 0}, {"vert", T_BAR, 0}, {"wedge", T_AND, 0}, {"widehat", T_ACCENT, 0},
-    {"xi", T_NAME, 0}, {"zeta", T_NAME, 0},
+    {"xi", T_NAME, 0}, {"yen", T_MONEY, 0}, {"zeta", T_NAME, 0},
 };
 
 static const ew_word words[] = {

@@ -34,8 +34,22 @@ void ew_work_rewind(ew_work *work, ew_work_mark mark) {
 
 void ew_work_end(ew_work *work) { ew_work_rewind(work, (ew_work_mark){0}); }
 
+/* Under AddressSanitizer every allocation is a malloc of its own, so that it sees where each one ends. */
+#if defined(__SANITIZE_ADDRESS__)
+#define EW_WORK_SEPARATE 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define EW_WORK_SEPARATE 1
+#endif
+#endif
+#ifdef EW_WORK_SEPARATE
+enum { SEPARATE = 1, LEAST_CHUNK = 0 };
+#else
+enum { SEPARATE = 0, LEAST_CHUNK = 65536 };
+#endif
+
 static bool add_chunk(ew_work *work, size_t size) {
-    size_t wanted = size > 65536 ? size : 65536;
+    size_t wanted = size > LEAST_CHUNK ? size : LEAST_CHUNK;
     if (size > EW_WORK_LIMIT || work->total + wanted > EW_WORK_LIMIT) {
         work->exhausted = true;
         return false;
@@ -57,6 +71,9 @@ void *ew_work_allocate(ew_work *work, size_t size) {
     if (size > EW_WORK_LIMIT) {
         work->exhausted = true;
         return NULL;
+    }
+    if (SEPARATE && !ew_work_stopped(work)) {
+        return add_chunk(work, size) ? (work->at = work->end, work->chunks->bytes) : NULL;
     }
     size = (size + 15) & ~(size_t)15;
     if (ew_work_stopped(work) || ((size_t)(work->end - work->at) < size && !add_chunk(work, size))) {
