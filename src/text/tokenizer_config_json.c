@@ -51,8 +51,14 @@ static const char *template_text(const json_t *config, size_t *length) {
 
 ew_status ew_json_config_specials(const json_t *config, ew_tokenizer_parts *parts, ew_error *error) {
     size_t length = 0;
+    const json_t *add_bos = json_object_get(config, "add_bos_token");
     if (!(parts->flags & EW_BLOB_ADD_BOS)) { /* else the post-processor has said which it is */
         find_special(config, "bos_token", parts, &parts->bos);
+    }
+    if (json_is_true(add_bos)) { /* what is said here goes before what the post-processor does */
+        parts->flags |= EW_BLOB_ADD_BOS;
+    } else if (json_is_false(add_bos)) {
+        parts->flags &= ~(uint32_t)EW_BLOB_ADD_BOS;
     }
     find_special(config, "eos_token", parts, &parts->eos);
     find_special(config, "pad_token", parts, &parts->pad);
