@@ -142,6 +142,10 @@ ew_status ew_parts_added(ew_tokenizer_parts *parts, int64_t id, const char *text
     ew_buffer_append(&parts->strings, text, length);
     size_t start = parts->token_bytes.length;
     ew_buffer_append(&parts->token_bytes, text, length);
+    if (parts->strings.failed) {
+        parts->n_added--;
+        return ew_fail_memory(error, length, "added tokens");
+    }
     uint32_t kept = parts->tokens[id].flags | EW_TOKEN_PRESENT | EW_TOKEN_ADDED | (special ? EW_TOKEN_SPECIAL : 0);
     return store_token(parts, id, start, kept, error);
 }
