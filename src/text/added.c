@@ -10,7 +10,8 @@ static int byte_at(const ew_tokenizer *tokenizer, uint32_t index, size_t depth) 
 }
 
 /* The first entry of [low, high), whose entries ascend, with a byte of at least `wanted` at `depth`. */
-static uint32_t lower_bound(const ew_tokenizer *tokenizer, uint32_t low, uint32_t high, size_t depth, int wanted) {
+static uint32_t lower_bound(const ew_tokenizer *tokenizer, uint32_t low, uint32_t high, size_t depth,
+                            int wanted) {
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (byte_at(tokenizer, middle, depth) < wanted) {
@@ -43,7 +44,8 @@ static const ew_blob_added *longest_prefix(const ew_tokenizer *tokenizer, uint32
 bool ew_added_find(const ew_tokenizer *tokenizer, unsigned part, const char *text, size_t length, size_t from,
                    size_t *start, size_t *end, const ew_blob_added **found) {
     uint32_t low = part == 0 ? 0 : tokenizer->header->n_raw_added;
-    uint32_t high = part == 0 ? tokenizer->header->n_raw_added : ew_section_count(tokenizer, EW_SECTION_ADDED);
+    uint32_t high =
+        part == 0 ? tokenizer->header->n_raw_added : ew_section_count(tokenizer, EW_SECTION_ADDED);
     for (size_t at = from; low < high && at < length; at++) {
         if (!tokenizer->added_first[part][(unsigned char)text[at]]) {
             continue;

@@ -36,7 +36,8 @@ static uint64_t pop_smallest(ew_bpe *scratch) {
     return smallest;
 }
 
-/* Puts the pair that begins at `left` on the heap if the two can be merged. The heap's room was made before. */
+/* Puts the pair that begins at `left` on the heap if the two can be merged. The heap's room was made before.
+ */
 static void consider(const ew_tokenizer *tokenizer, ew_bpe *scratch, uint32_t left) {
     const ew_symbol *symbol = &scratch->symbols[left];
     const ew_blob_merge *merge =
@@ -48,7 +49,8 @@ static void consider(const ew_tokenizer *tokenizer, ew_bpe *scratch, uint32_t le
 }
 
 /* The bytes' own tokens, linked. */
-static size_t first_symbols(const ew_tokenizer *tokenizer, const uint8_t *bytes, size_t length, ew_symbol *symbols) {
+static size_t first_symbols(const ew_tokenizer *tokenizer, const uint8_t *bytes, size_t length,
+                            ew_symbol *symbols) {
     bool fuse = tokenizer->header->flags & EW_BLOB_FUSE_UNKNOWN, after_unknown = false;
     int32_t unknown = tokenizer->header->unknown;
     size_t count = 0;

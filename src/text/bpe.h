@@ -1,5 +1,5 @@
-/* Byte-pair encoding of one piece: its bytes' tokens, neighbours merged by ascending rank, the leftmost first among
- * equals. n log n in the piece's length, whatever stands in it. */
+/* Byte-pair encoding of one piece: its bytes' tokens, neighbours merged by ascending rank, the leftmost first
+ * among equals. n log n in the piece's length, whatever stands in it. */
 #ifndef EW_TEXT_BPE_H
 #define EW_TEXT_BPE_H
 
@@ -20,8 +20,9 @@ typedef struct ew_bpe {
     size_t heap_capacity;
 } ew_bpe;
 
-/* Appends the piece's tokens. A byte without a token becomes the unknown token, or nothing where the vocabulary has
- * none: dropped before merging, so that its neighbours meet (as the `tokenizers` library does it). */
+/* Appends the piece's tokens. A byte without a token becomes the unknown token, or nothing where the
+ * vocabulary has none: dropped before merging, so that its neighbours meet (as the `tokenizers` library does
+ * it). */
 ew_status ew_bpe_encode(const ew_tokenizer *tokenizer, const uint8_t *bytes, size_t length, ew_bpe *scratch,
                         ew_tokens *out, ew_error *error);
 void ew_bpe_free(ew_bpe *scratch);

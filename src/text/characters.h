@@ -6,12 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Unicode's White_Space; `ew_is_python_space` has U+001C..U+001F too, as Python's str.strip (and Jinja's trim). */
+/* Unicode's White_Space; `ew_is_python_space` has U+001C..U+001F too, as Python's str.strip (and Jinja's
+ * trim). */
 bool ew_is_space(uint32_t codepoint);
 bool ew_is_python_space(uint32_t codepoint);
 
-/* Alphabetic characters, marks, decimal digits, connectors and joiners: \w of Rust's regular expressions, by which
- * the `tokenizers` library finds words beside added tokens. (Its patterns have another \w: pattern_dialect.c.) */
+/* Alphabetic characters, marks, decimal digits, connectors and joiners: \w of Rust's regular expressions, by
+ * which the `tokenizers` library finds words beside added tokens. (Its patterns have another \w:
+ * pattern_dialect.c.) */
 bool ew_is_word(uint32_t codepoint);
 
 /* The well-formed character that ends at text[end]: its length, 0 if there is none. */

@@ -42,7 +42,8 @@ static bool only_tokens(const ew_buffer *literals, const char *const allowed[]) 
     return true;
 }
 
-/* What may follow <|im_start|>: a role that code writes, or a role by its name and then code or a line end. */
+/* What may follow <|im_start|>: a role that code writes, or a role by its name and then code or a line end.
+ */
 static bool plain_headers(const ew_buffer *literals) {
     static const char *const roles[] = {"system", "user", "assistant", NULL};
     const char *at = literals->data, *end = at + literals->length;
@@ -103,9 +104,10 @@ static bool copy_system(const ew_buffer *literals, const char *header, const cha
 
 static ew_status find_system(ew_string template, const ew_buffer *literals, char **system, ew_error *error) {
     ew_buffer text = {0};
-    bool found = copy_system(literals, "<|im_start|>system\n", "<|im_end|>", &text) ||
-                 copy_system(literals, "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", &text) ||
-                 ew_chat_assigned_system(template, &text);
+    bool found =
+        copy_system(literals, "<|im_start|>system\n", "<|im_end|>", &text) ||
+        copy_system(literals, "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", &text) ||
+        ew_chat_assigned_system(template, &text);
     if (text.failed) {
         ew_buffer_free(&text);
         return ew_fail_memory(error, template.length, "a system prompt");
@@ -129,17 +131,18 @@ ew_status ew_chat_find_default_system(ew_string template, char **system, ew_erro
 
 static bool is_chatml(ew_string template, const ew_buffer *literals) {
     static const char *const tokens[] = {"<|im_start|>", "<|im_end|>", "<|endoftext|>", NULL};
-    return writes(literals, "<|im_start|>") && writes(literals, "<|im_end|>\n") && only_tokens(literals, tokens) &&
-           plain_headers(literals) && !says(template, "strftime_now") && !writes(literals, "Knowledge Cutoff") &&
-           !writes(literals, "## Metadata");
+    return writes(literals, "<|im_start|>") && writes(literals, "<|im_end|>\n") &&
+           only_tokens(literals, tokens) && plain_headers(literals) && !says(template, "strftime_now") &&
+           !writes(literals, "Knowledge Cutoff") && !writes(literals, "## Metadata");
 }
 
 static bool is_llama3(ew_string template, const ew_buffer *literals) {
-    static const char *const tokens[] = {"<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
-                                         "<|eot_id|>",        "<|eom_id|>",      "<|python_tag|>",      NULL};
+    static const char *const tokens[] = {
+        "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+        "<|eot_id|>",        "<|eom_id|>",      "<|python_tag|>",      NULL};
     return writes(literals, "<|start_header_id|>") && writes(literals, "<|end_header_id|>\n\n") &&
-           writes(literals, "<|eot_id|>") && only_tokens(literals, tokens) && !says(template, "enable_thinking") &&
-           !writes(literals, "<think>");
+           writes(literals, "<|eot_id|>") && only_tokens(literals, tokens) &&
+           !says(template, "enable_thinking") && !writes(literals, "<think>");
 }
 
 /* Llama 3.1 to 3.3 begin with two dates; any other "Knowledge Date" is something else. */

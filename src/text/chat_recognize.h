@@ -4,8 +4,8 @@
 
 #include "text/chat_template.h"
 
-/* What a template text says of itself; sets name, family, default_system (owned), begins_with_bos, strips, dated.
- * *recognized false: not a text that Edgewise can render. Errors: EW_ERROR_MEMORY. */
+/* What a template text says of itself; sets name, family, default_system (owned), begins_with_bos, strips,
+ * dated. *recognized false: not a text that Edgewise can render. Errors: EW_ERROR_MEMORY. */
 ew_status ew_chat_recognize(ew_string template, ew_chat_template *out, bool *recognized, ew_error *error);
 
 /* The default system prompt that a template of the ChatML family holds, NULL if none; owned by the caller. */

@@ -90,7 +90,8 @@ static ew_string strip(ew_string text) {
         text.data += n;
         text.length -= n;
     }
-    while ((n = ew_character_before(text.data, text.length, &codepoint)) > 0 && ew_is_python_space(codepoint)) {
+    while ((n = ew_character_before(text.data, text.length, &codepoint)) > 0 &&
+           ew_is_python_space(codepoint)) {
         text.length -= n;
     }
     return text;
@@ -107,7 +108,8 @@ static ew_string strip_newlines(ew_string text, bool front, bool back) {
     return text;
 }
 
-/* Python's text.split(tag)[0] and [-1]: what stands before the first and behind the last; false without a tag. */
+/* Python's text.split(tag)[0] and [-1]: what stands before the first and behind the last; false without a
+ * tag. */
 static bool split_at(ew_string text, const char *tag, ew_string *first, ew_string *last) {
     size_t n = strlen(tag);
     const char *end = text.data + text.length, *at = text.data, *found = NULL;
@@ -170,8 +172,9 @@ static void put_messages(rendering *r, const ew_message *messages, size_t n, siz
     }
 }
 
-/* Llama 3.1: the system block always stands, begins with two dates and goes on with the first message if that is a
- * system message. The second date is the template's own default, so that a prompt is the same on every day. */
+/* Llama 3.1: the system block always stands, begins with two dates and goes on with the first message if that
+ * is a system message. The second date is the template's own default, so that a prompt is the same on every
+ * day. */
 static size_t put_dated_system(rendering *r, const ew_message *messages) {
     bool given = strcmp(messages[0].role, "system") == 0;
     open_turn(r, "system");
@@ -235,8 +238,9 @@ static void put_all(rendering *r, const ew_message *messages, size_t n, unsigned
     }
 }
 
-ew_status ew_chat_render(const ew_chat_template *chat, const ew_tokenizer *tokenizer, const ew_message *messages,
-                         size_t n_messages, unsigned flags, ew_chat_prompt *out, ew_error *error) {
+ew_status ew_chat_render(const ew_chat_template *chat, const ew_tokenizer *tokenizer,
+                         const ew_message *messages, size_t n_messages, unsigned flags, ew_chat_prompt *out,
+                         ew_error *error) {
     rendering r = {chat, tokenizer, out, false};
     ew_status status = check_messages(messages, n_messages, error);
     if (status != EW_OK) {
@@ -257,8 +261,8 @@ void ew_chat_prompt_free(ew_chat_prompt *prompt) {
     *prompt = (ew_chat_prompt){0};
 }
 
-ew_status ew_chat_encode(const ew_chat_prompt *prompt, const ew_tokenizer *tokenizer, ew_tokens *out, size_t *header,
-                         ew_error *error) {
+ew_status ew_chat_encode(const ew_chat_prompt *prompt, const ew_tokenizer *tokenizer, ew_tokens *out,
+                         size_t *header, ew_error *error) {
     size_t before = out->count;
     ew_status status = EW_OK;
     for (size_t i = 0; status == EW_OK && i < prompt->n_segments; i++) {

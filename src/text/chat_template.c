@@ -33,8 +33,8 @@ static ew_status choose_named(const ew_tokenizer *tokenizer, const char *name, e
         i++;
     }
     if (i == N_FAMILIES) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "the chat template \"%.60s\" is not known; known are %s", name,
-                       known_names);
+        return ew_fail(error, EW_ERROR_ARGUMENT, "the chat template \"%.60s\" is not known; known are %s",
+                       name, known_names);
     }
     bool llama3 = families[i].family == EW_CHAT_LLAMA3;
     *out = (ew_chat_template){.name = families[i].name,
@@ -44,7 +44,8 @@ static ew_status choose_named(const ew_tokenizer *tokenizer, const char *name, e
                               .dated = families[i].dated};
     if (families[i].system) {
         out->default_system = ew_copy_text(families[i].system, strlen(families[i].system));
-        return out->default_system ? EW_OK : ew_fail_memory(error, strlen(families[i].system), "a system prompt");
+        return out->default_system ? EW_OK
+                                   : ew_fail_memory(error, strlen(families[i].system), "a system prompt");
     }
     ew_string text = ew_tokenizer_chat_template(tokenizer);
     bool searched = families[i].family == EW_CHAT_CHATML && text.length > 0;
@@ -72,8 +73,9 @@ static ew_status need_token(const ew_chat_template *chat, const ew_tokenizer *to
                             int32_t *id, ew_error *error) {
     *id = ew_tokenizer_find(tokenizer, text);
     return *id != EW_NO_TOKEN ? EW_OK
-                              : ew_fail(error, EW_ERROR_FORMAT, "the chat template %s needs the token %s, which the "
-                                                                "tokenizer does not have",
+                              : ew_fail(error, EW_ERROR_FORMAT,
+                                        "the chat template %s needs the token %s, which the "
+                                        "tokenizer does not have",
                                         chat->name, text);
 }
 
@@ -84,8 +86,8 @@ static ew_status find_tokens(const ew_tokenizer *tokenizer, ew_chat_template *ch
     chat->header_end = EW_NO_TOKEN;
     chat->think_start = ew_tokenizer_find(tokenizer, "<think>");
     chat->think_end = ew_tokenizer_find(tokenizer, "</think>");
-    ew_status status =
-        need_token(chat, tokenizer, llama3 ? "<|start_header_id|>" : "<|im_start|>", &chat->turn_start, error);
+    ew_status status = need_token(chat, tokenizer, llama3 ? "<|start_header_id|>" : "<|im_start|>",
+                                  &chat->turn_start, error);
     if (status == EW_OK) {
         status = need_token(chat, tokenizer, llama3 ? "<|eot_id|>" : "<|im_end|>", &chat->turn_end, error);
     }
@@ -93,8 +95,9 @@ static ew_status find_tokens(const ew_tokenizer *tokenizer, ew_chat_template *ch
         status = need_token(chat, tokenizer, "<|end_header_id|>", &chat->header_end, error);
     }
     if (status == EW_OK && chat->begins_with_bos && chat->bos == EW_NO_TOKEN) {
-        status = ew_fail(error, EW_ERROR_FORMAT,
-                         "the chat template %s begins with a BOS token, but the tokenizer names none", chat->name);
+        status =
+            ew_fail(error, EW_ERROR_FORMAT,
+                    "the chat template %s begins with a BOS token, but the tokenizer names none", chat->name);
     }
     return status;
 }
@@ -102,7 +105,8 @@ static ew_status find_tokens(const ew_tokenizer *tokenizer, ew_chat_template *ch
 ew_status ew_chat_template_open(const ew_tokenizer *tokenizer, const char *name, ew_chat_template *out,
                                 ew_error *error) {
     *out = (ew_chat_template){0};
-    ew_status status = name ? choose_named(tokenizer, name, out, error) : choose_recognized(tokenizer, out, error);
+    ew_status status =
+        name ? choose_named(tokenizer, name, out, error) : choose_recognized(tokenizer, out, error);
     if (status == EW_OK) {
         status = find_tokens(tokenizer, out, error);
     }
@@ -117,9 +121,11 @@ void ew_chat_template_free(ew_chat_template *chat) {
     *chat = (ew_chat_template){0};
 }
 
-size_t ew_chat_end_tokens(const ew_chat_template *chat, const ew_tokenizer *tokenizer, int32_t ids[EW_CHAT_MAX_END]) {
+size_t ew_chat_end_tokens(const ew_chat_template *chat, const ew_tokenizer *tokenizer,
+                          int32_t ids[EW_CHAT_MAX_END]) {
     const char *end_of_text = chat->family == EW_CHAT_LLAMA3 ? "<|end_of_text|>" : "<|endoftext|>";
-    int32_t candidates[] = {chat->turn_end, ew_tokenizer_find(tokenizer, end_of_text), ew_tokenizer_eos(tokenizer)};
+    int32_t candidates[] = {chat->turn_end, ew_tokenizer_find(tokenizer, end_of_text),
+                            ew_tokenizer_eos(tokenizer)};
     size_t count = 0;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         bool known = candidates[i] == EW_NO_TOKEN;

@@ -6,8 +6,8 @@
 
 static const char replacement[] = "\xef\xbf\xbd";
 
-/* Takes complete characters and hopeless bytes off the front of `bytes`; what may still become one character stays
- * pending. */
+/* Takes complete characters and hopeless bytes off the front of `bytes`; what may still become one character
+ * stays pending. */
 static void drain(ew_detokenizer *stream, const char *bytes, size_t length, ew_buffer *out) {
     size_t at = 0;
     while (at < length) {
@@ -29,8 +29,8 @@ static void drain(ew_detokenizer *stream, const char *bytes, size_t length, ew_b
     }
 }
 
-ew_status ew_detokenizer_feed(ew_detokenizer *stream, const ew_tokenizer *tokenizer, int32_t id, ew_buffer *out,
-                              ew_error *error) {
+ew_status ew_detokenizer_feed(ew_detokenizer *stream, const ew_tokenizer *tokenizer, int32_t id,
+                              ew_buffer *out, ew_error *error) {
     const char *bytes = NULL;
     size_t length = 0;
     if (!ew_tokenizer_piece(tokenizer, id, &bytes, &length)) {

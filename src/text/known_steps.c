@@ -14,7 +14,7 @@
 static const char qwen2[] = CONTRACTIONS WORDS "|\\p{N}" REST;
 static const char llama3[] = CONTRACTIONS WORDS "|\\p{N}{1,3}" REST;
 static const char gpt4o[] = LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS
-                                 "?|\\p{N}{1,3}" REST_SLASH;
+                                       "?|\\p{N}{1,3}" REST_SLASH;
 static const char tekken[] = LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER "*|\\p{N}" REST_SLASH;
 static const char each_digit[] = "\\p{N}";
 
@@ -48,8 +48,8 @@ static const struct {
     {"tekken", {tekken}, true},
 };
 
-bool ew_known_steps(ew_tokenizer_parts *parts, const char *name, size_t length, bool *is_llama3, ew_status *status,
-                    ew_error *error) {
+bool ew_known_steps(ew_tokenizer_parts *parts, const char *name, size_t length, bool *is_llama3,
+                    ew_status *status, ew_error *error) {
     size_t i = 0, n = sizeof known / sizeof *known;
     while (i < n && !(strlen(known[i].name) == length && memcmp(known[i].name, name, length) == 0)) {
         i++;
@@ -61,7 +61,8 @@ bool ew_known_steps(ew_tokenizer_parts *parts, const char *name, size_t length, 
     *status = EW_OK;
     for (size_t p = 0; *status == EW_OK && p < 2 && known[i].patterns[p]; p++) {
         const char *pattern = known[i].patterns[p];
-        *status = ew_parts_split(parts, EW_STEP_REGEX, pattern, strlen(pattern), EW_SPLIT_ISOLATED, false, error);
+        *status =
+            ew_parts_split(parts, EW_STEP_REGEX, pattern, strlen(pattern), EW_SPLIT_ISOLATED, false, error);
     }
     return true;
 }

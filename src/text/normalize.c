@@ -28,9 +28,9 @@ static ew_status decompose(const char *text, size_t length, characters *out, ew_
             if (!ew_grow((void **)&out->list, &out->capacity, out->count + room, sizeof *out->list)) {
                 return ew_fail_memory(error, (out->count + room) * sizeof *out->list, "normalizing a text");
             }
-            utf8proc_ssize_t got =
-                utf8proc_decompose_char((utf8proc_int32_t)codepoint, out->list + out->count, (utf8proc_ssize_t)room,
-                                        UTF8PROC_STABLE | UTF8PROC_COMPOSE, &boundary);
+            utf8proc_ssize_t got = utf8proc_decompose_char((utf8proc_int32_t)codepoint,
+                                                           out->list + out->count, (utf8proc_ssize_t)room,
+                                                           UTF8PROC_STABLE | UTF8PROC_COMPOSE, &boundary);
             if (got < 0) {
                 return ew_fail(error, EW_ERROR_FORMAT, "normalizing a text: %s", utf8proc_errmsg(got));
             }
@@ -49,8 +49,9 @@ static unsigned combining_class(utf8proc_int32_t character) {
     return (unsigned)utf8proc_get_property(character)->combining_class & 255;
 }
 
-/* Puts one run of combining marks into canonical order: stable, by class, by counting (utf8proc's own ordering
- * exchanges neighbours, which a run of 100,000 marks makes endless). `spare` has room for the run. */
+/* Puts one run of combining marks into canonical order: stable, by class, by counting (utf8proc's own
+ * ordering exchanges neighbours, which a run of 100,000 marks makes endless). `spare` has room for the run.
+ */
 static void order_marks(utf8proc_int32_t *run, size_t count, utf8proc_int32_t *spare) {
     size_t starts[257] = {0};
     for (size_t i = 0; i < count; i++) {
@@ -110,8 +111,8 @@ static ew_status normalize_stretch(const char *text, size_t length, characters *
     return EW_OK;
 }
 
-/* ASCII is its own normal form and never joins what stands before it, so only stretches of other characters, each
- * with the ASCII character before it, go through the tables. */
+/* ASCII is its own normal form and never joins what stands before it, so only stretches of other characters,
+ * each with the ASCII character before it, go through the tables. */
 ew_status ew_normalize_nfc(const char *text, size_t length, ew_buffer *out, ew_error *error) {
     characters scratch = {0};
     ew_status status = EW_OK;

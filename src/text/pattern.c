@@ -10,17 +10,20 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-const char ew_pattern_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const char ew_pattern_gpt2[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 struct ew_pattern {
     pcre2_code *code;
     bool fast; /* PCRE2's just-in-time compiler took it */
 };
 
-/* Backtracking points one search may take: far above what an honest pattern needs on a run as long as the text. */
+/* Backtracking points one search may take: far above what an honest pattern needs on a run as long as the
+ * text. */
 enum { MATCH_LIMIT_BASE = 100000, MATCH_LIMIT_PER_BYTE = 64, HEAP_LIMIT_KIB = 65536 };
 
-static ew_status compile_translated(const ew_buffer *text, uint32_t options, ew_pattern *pattern, ew_error *error) {
+static ew_status compile_translated(const ew_buffer *text, uint32_t options, ew_pattern *pattern,
+                                    ew_error *error) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context) {
         return ew_fail_memory(error, sizeof(void *), "a pattern");
@@ -36,16 +39,19 @@ static ew_status compile_translated(const ew_buffer *text, uint32_t options, ew_
         if (code == PCRE2_ERROR_HEAP_FAILED) {
             return ew_fail_memory(error, text->length, "a pattern");
         }
-        return ew_fail(error, EW_ERROR_FORMAT, "the pattern '%.200s' is no regular expression: %s at byte %zu",
-                       text->data, (const char *)why, (size_t)offset);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "the pattern '%.200s' is no regular expression: %s at byte %zu", text->data,
+                       (const char *)why, (size_t)offset);
     }
     pattern->fast = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE) == 0;
     return EW_OK;
 }
 
-ew_status ew_pattern_compile(const char *text, size_t length, bool literal, ew_pattern **out, ew_error *error) {
+ew_status ew_pattern_compile(const char *text, size_t length, bool literal, ew_pattern **out,
+                             ew_error *error) {
     if (length == 0 || length > EW_PATTERN_MAX_LENGTH) {
-        return ew_fail(error, EW_ERROR_FORMAT, "a pattern of the pre-tokenizer has %zu bytes; 1 to %d are right", length,
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "a pattern of the pre-tokenizer has %zu bytes; 1 to %d are right", length,
                        EW_PATTERN_MAX_LENGTH);
     }
     if (ew_utf8_valid_prefix(text, length) != length) {
@@ -108,7 +114,8 @@ static bool prepare(ew_matcher *matcher, size_t length) {
 }
 
 /* The just-in-time code has a small stack of its own; what exceeds it is matched by the interpreter. */
-static int search(const ew_pattern *pattern, ew_matcher *matcher, const char *text, size_t length, size_t from) {
+static int search(const ew_pattern *pattern, ew_matcher *matcher, const char *text, size_t length,
+                  size_t from) {
     PCRE2_SPTR subject = (PCRE2_SPTR)text;
     int result = PCRE2_ERROR_JIT_STACKLIMIT;
     if (pattern->fast) {
@@ -116,8 +123,8 @@ static int search(const ew_pattern *pattern, ew_matcher *matcher, const char *te
                                  matcher->context);
     }
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) {
-        result = pcre2_match(pattern->code, subject, length, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data,
-                             matcher->context);
+        result = pcre2_match(pattern->code, subject, length, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                             matcher->data, matcher->context);
     }
     return result;
 }
@@ -140,15 +147,17 @@ ew_status ew_pattern_next(const ew_pattern *pattern, ew_matcher *matcher, const 
             return ew_fail_memory(error, length, "matching a pattern");
         }
         if (result < 0) {
-            return ew_fail(error, EW_ERROR_UNSUPPORTED,
-                           "the pre-tokenizer's pattern needs too many steps on a text of %zu bytes (PCRE2 error %d)",
-                           length, result);
+            return ew_fail(
+                error, EW_ERROR_UNSUPPORTED,
+                "the pre-tokenizer's pattern needs too many steps on a text of %zu bytes (PCRE2 error %d)",
+                length, result);
         }
         const PCRE2_SIZE *place = pcre2_get_ovector_pointer(matcher->data);
         *start = place[0];
         *end = place[1];
         if (*start > *end || *end > length || *start < cursor->from) {
-            return ew_fail(error, EW_ERROR_UNSUPPORTED, "the pre-tokenizer's pattern moves its match backwards");
+            return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                           "the pre-tokenizer's pattern moves its match backwards");
         }
         if (*start < *end || !cursor->matched || *end != cursor->last_end) {
             break;

@@ -1,6 +1,6 @@
-/* Patterns of pre-tokenizers: written for the regular expressions of the `tokenizers` library (Oniguruma, Ruby syntax),
- * run by PCRE2. Where the two languages differ the pattern is rewritten to mean the same; what has no equal is refused
- * with the construct's name. */
+/* Patterns of pre-tokenizers: written for the regular expressions of the `tokenizers` library (Oniguruma,
+ * Ruby syntax), run by PCRE2. Where the two languages differ the pattern is rewritten to mean the same; what
+ * has no equal is refused with the construct's name. */
 #ifndef EW_TEXT_PATTERN_H
 #define EW_TEXT_PATTERN_H
 
@@ -13,9 +13,10 @@ enum { EW_PATTERN_MAX_LENGTH = 8192 }; /* bytes of a pattern */
 /* GPT-2's pattern, which ByteLevel with use_regex means. */
 extern const char ew_pattern_gpt2[];
 
-/* Compiles a pattern, or with `literal` a text to be found as it stands. Errors: EW_ERROR_UNSUPPORTED for a construct
- * that is not translated, EW_ERROR_FORMAT for a pattern that is none, both quoting it. */
-ew_status ew_pattern_compile(const char *pattern, size_t length, bool literal, ew_pattern **out, ew_error *error);
+/* Compiles a pattern, or with `literal` a text to be found as it stands. Errors: EW_ERROR_UNSUPPORTED for a
+ * construct that is not translated, EW_ERROR_FORMAT for a pattern that is none, both quoting it. */
+ew_status ew_pattern_compile(const char *pattern, size_t length, bool literal, ew_pattern **out,
+                             ew_error *error);
 void ew_pattern_free(ew_pattern *pattern); /* NULL is fine */
 
 /* What one thread needs for matching; not shared between threads. Free with ew_matcher_free. */
@@ -32,8 +33,9 @@ typedef struct ew_match_cursor {
     bool matched;    /* whether there was one */
 } ew_match_cursor;
 
-/* *found false: no more. An empty match at the end of the previous one is passed over, as Oniguruma's iteration does.
- * Errors: EW_ERROR_UNSUPPORTED when the match limit (in proportion to the text) is exceeded. */
+/* *found false: no more. An empty match at the end of the previous one is passed over, as Oniguruma's
+ * iteration does. Errors: EW_ERROR_UNSUPPORTED when the match limit (in proportion to the text) is exceeded.
+ */
 ew_status ew_pattern_next(const ew_pattern *pattern, ew_matcher *matcher, const char *text, size_t length,
                           ew_match_cursor *cursor, bool *found, size_t *start, size_t *end, ew_error *error);
 

@@ -11,8 +11,8 @@ typedef struct translation {
     ew_error *error;
 } translation;
 
-/* The white space and word characters of the two libraries differ (U+180E; marks, connectors, Latin-1's superscripts
- * and fractions): spell them out. */
+/* The white space and word characters of the two libraries differ (U+180E; marks, connectors, Latin-1's
+ * superscripts and fractions): spell them out. */
 static const char word_members[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 static const char hexadecimal_members[] = "0-9A-Fa-f";
 
@@ -46,8 +46,8 @@ static void replace_members(translation *t, const char *members) {
     }
 }
 
-/* \p{..}: general categories mean the same in both; any other name is taken as a script, which PCRE2 would otherwise
- * read as script extensions. */
+/* \p{..}: general categories mean the same in both; any other name is taken as a script, which PCRE2 would
+ * otherwise read as script extensions. */
 static ew_status translate_property(translation *t) {
     const char *name = t->pattern + t->at + 3;
     const char *close = peek(t, 2) == '{' ? memchr(name, '}', t->length - t->at - 3) : NULL;
@@ -212,9 +212,9 @@ static ew_status open_group(translation *t) {
     return refuse(t, t->at, 5, "this kind of group is not known");
 }
 
-/* {n}, {n,}, {n,m}, {,m}; the last is literal text in PCRE2. Elsewhere a brace is literal in both. A plus behind the
- * interval is possessive in PCRE2 and a second repetition in Ruby's syntax, a question mark behind {n} lazy or a
- * second repetition. */
+/* {n}, {n,}, {n,m}, {,m}; the last is literal text in PCRE2. Elsewhere a brace is literal in both. A plus
+ * behind the interval is possessive in PCRE2 and a second repetition in Ruby's syntax, a question mark behind
+ * {n} lazy or a second repetition. */
 static ew_status translate_interval(translation *t) {
     size_t first = 0, second = 0, n = 1;
     while (peek(t, n) >= '0' && peek(t, n) <= '9') {

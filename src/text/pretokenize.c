@@ -13,7 +13,8 @@ static ew_status push(ew_pieces *pieces, size_t start, size_t end, ew_error *err
     return EW_OK;
 }
 
-static ew_status push_part(ew_pretokenizer *scratch, size_t start, size_t end, bool matched, ew_error *error) {
+static ew_status push_part(ew_pretokenizer *scratch, size_t start, size_t end, bool matched,
+                           ew_error *error) {
     size_t wanted = scratch->parts.count + 1;
     if (!ew_grow((void **)&scratch->matched, &scratch->matched_capacity, wanted, sizeof *scratch->matched)) {
         return ew_fail_memory(error, wanted, "cutting a text");
@@ -32,7 +33,8 @@ static ew_status find_parts(const ew_pattern *pattern, bool invert, const char *
     while (status == EW_OK) {
         bool found = false;
         size_t start = 0, end = 0;
-        status = ew_pattern_next(pattern, &scratch->matcher, base, length, &cursor, &found, &start, &end, error);
+        status =
+            ew_pattern_next(pattern, &scratch->matcher, base, length, &cursor, &found, &start, &end, error);
         if (status != EW_OK || !found) {
             break;
         }
@@ -50,8 +52,8 @@ static ew_status find_parts(const ew_pattern *pattern, bool invert, const char *
     return status;
 }
 
-/* Joins parts as the behavior says, in place. Each part either begins a piece or is joined to the neighbour that the
- * walk met before it; MergedWithNext walks backwards. */
+/* Joins parts as the behavior says, in place. Each part either begins a piece or is joined to the neighbour
+ * that the walk met before it; MergedWithNext walks backwards. */
 static void join_parts(ew_pretokenizer *scratch, ew_split_behavior behavior) {
     ew_piece *list = scratch->parts.list;
     size_t count = scratch->parts.count, kept = 0;
@@ -130,8 +132,8 @@ static ew_status prefix_spaces(ew_pretokenizer *scratch, ew_error *error) {
     return EW_OK;
 }
 
-ew_status ew_pretokenize(const ew_tokenizer *tokenizer, const char *text, size_t length, ew_pretokenizer *scratch,
-                         ew_error *error) {
+ew_status ew_pretokenize(const ew_tokenizer *tokenizer, const char *text, size_t length,
+                         ew_pretokenizer *scratch, ew_error *error) {
     uint32_t n_steps = ew_section_count(tokenizer, EW_SECTION_STEPS);
     scratch->pieces.count = 0;
     scratch->text = text;
@@ -145,7 +147,8 @@ ew_status ew_pretokenize(const ew_tokenizer *tokenizer, const char *text, size_t
         if (step->kind == EW_STEP_PREFIX_SPACE) {
             status = prefix_spaces(scratch, error);
         }
-        for (size_t i = 0; status == EW_OK && step->kind != EW_STEP_PREFIX_SPACE && i < scratch->pieces.count; i++) {
+        for (size_t i = 0; status == EW_OK && step->kind != EW_STEP_PREFIX_SPACE && i < scratch->pieces.count;
+             i++) {
             status = split_piece(step, tokenizer->patterns[s], scratch->pieces.list[i], scratch, error);
         }
         ew_pieces done = scratch->next;

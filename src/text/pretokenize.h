@@ -1,6 +1,7 @@
 /* The pre-tokenizer: a text is cut into pieces, step by step; merges never cross a piece's border.
  *
- * Source of the behaviors and of the order of their effects: the `tokenizers` library, NormalizedString::split. */
+ * Source of the behaviors and of the order of their effects: the `tokenizers` library,
+ * NormalizedString::split. */
 #ifndef EW_TEXT_PRETOKENIZE_H
 #define EW_TEXT_PRETOKENIZE_H
 
@@ -29,9 +30,10 @@ typedef struct ew_pretokenizer {
     ew_matcher matcher;
 } ew_pretokenizer;
 
-/* Cuts a well-formed UTF-8 text below 2 GiB; results stand in `scratch` until its next use and refer to `text`. */
-ew_status ew_pretokenize(const ew_tokenizer *tokenizer, const char *text, size_t length, ew_pretokenizer *scratch,
-                         ew_error *error);
+/* Cuts a well-formed UTF-8 text below 2 GiB; results stand in `scratch` until its next use and refer to
+ * `text`. */
+ew_status ew_pretokenize(const ew_tokenizer *tokenizer, const char *text, size_t length,
+                         ew_pretokenizer *scratch, ew_error *error);
 void ew_pretokenizer_free(ew_pretokenizer *scratch);
 
 #endif

@@ -43,7 +43,8 @@ static ew_status encode_plain(encoding *e, const char *text, size_t length) {
     const ew_pieces *pieces = &e->pretokenizer.pieces;
     for (size_t i = 0; status == EW_OK && i < pieces->count; i++) {
         const char *piece = e->pretokenizer.text + pieces->list[i].start;
-        status = ew_bpe_encode(e->tokenizer, (const uint8_t *)piece, pieces->list[i].length, &e->bpe, e->out, e->error);
+        status = ew_bpe_encode(e->tokenizer, (const uint8_t *)piece, pieces->list[i].length, &e->bpe, e->out,
+                               e->error);
     }
     return status;
 }
@@ -58,9 +59,10 @@ static bool touches_word(const char *text, size_t length, size_t start, size_t e
 
 typedef ew_status (*encode_gap)(encoding *e, const char *text, size_t length);
 
-/* Cuts the added tokens of one part out of a text and gives what lies between to `gap`. The order of the conditions
- * is that of the `tokenizers` library, AddedVocabulary::find_matches. */
-static ew_status encode_around_added(encoding *e, unsigned part, const char *text, size_t length, encode_gap gap) {
+/* Cuts the added tokens of one part out of a text and gives what lies between to `gap`. The order of the
+ * conditions is that of the `tokenizers` library, AddedVocabulary::find_matches. */
+static ew_status encode_around_added(encoding *e, unsigned part, const char *text, size_t length,
+                                     encode_gap gap) {
     size_t done = 0, from = 0, start = 0, end = 0;
     const ew_blob_added *added = NULL;
     ew_status status = EW_OK;
@@ -120,7 +122,8 @@ static ew_status encode_all(encoding *e, const char *text, size_t length) {
             broken++;
         }
         if (status == EW_OK && broken > 0) {
-            status = ew_bpe_encode(e->tokenizer, (const uint8_t *)text + at, broken, &e->bpe, e->out, e->error);
+            status =
+                ew_bpe_encode(e->tokenizer, (const uint8_t *)text + at, broken, &e->bpe, e->out, e->error);
         }
         at += broken;
     }
@@ -165,8 +168,8 @@ bool ew_tokenizer_piece(const ew_tokenizer *tokenizer, int32_t id, const char **
     return true;
 }
 
-ew_status ew_tokenizer_decode(const ew_tokenizer *tokenizer, const int32_t *ids, size_t count, bool skip_special,
-                              ew_buffer *out, ew_error *error) {
+ew_status ew_tokenizer_decode(const ew_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                              bool skip_special, ew_buffer *out, ew_error *error) {
     for (size_t i = 0; i < count; i++) {
         const char *bytes = NULL;
         size_t length = 0;

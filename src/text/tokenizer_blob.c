@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t element_sizes[EW_N_SECTIONS] = {
-    [EW_SECTION_TOKEN_STARTS] = sizeof(uint32_t), [EW_SECTION_TOKEN_BYTES] = 1,
-    [EW_SECTION_TOKEN_FLAGS] = 1,                 [EW_SECTION_BYTE_TOKENS] = sizeof(int32_t),
-    [EW_SECTION_VOCABULARY] = sizeof(int32_t),    [EW_SECTION_MERGES] = sizeof(ew_blob_merge),
-    [EW_SECTION_ADDED] = sizeof(ew_blob_added),   [EW_SECTION_STEPS] = sizeof(ew_blob_step),
-    [EW_SECTION_STRINGS] = 1};
+static const size_t element_sizes[EW_N_SECTIONS] = {[EW_SECTION_TOKEN_STARTS] = sizeof(uint32_t),
+                                                    [EW_SECTION_TOKEN_BYTES] = 1,
+                                                    [EW_SECTION_TOKEN_FLAGS] = 1,
+                                                    [EW_SECTION_BYTE_TOKENS] = sizeof(int32_t),
+                                                    [EW_SECTION_VOCABULARY] = sizeof(int32_t),
+                                                    [EW_SECTION_MERGES] = sizeof(ew_blob_merge),
+                                                    [EW_SECTION_ADDED] = sizeof(ew_blob_added),
+                                                    [EW_SECTION_STEPS] = sizeof(ew_blob_step),
+                                                    [EW_SECTION_STRINGS] = 1};
 
 static ew_status fail_blob(ew_error *error, const char *name, const char *what) {
     return ew_fail(error, EW_ERROR_FORMAT, "%s: the tokenizer's tables are damaged: %s", name, what);
@@ -33,11 +36,12 @@ static ew_status check_header(const void *data, size_t size, const char *name, e
     if (memcmp(header->magic, EW_BLOB_MAGIC, sizeof header->magic) != 0) {
         return fail_blob(error, name, "they do not begin with " EW_BLOB_MAGIC);
     }
-    if (header->size > size || header->n_tokens > EW_BLOB_MAX_TOKENS || header->flags & ~(uint32_t)EW_BLOB_ALL_FLAGS) {
+    if (header->size > size || header->n_tokens > EW_BLOB_MAX_TOKENS ||
+        header->flags & ~(uint32_t)EW_BLOB_ALL_FLAGS) {
         return fail_blob(error, name, "a size or a flag in the header is out of range");
     }
-    if (!id_or_none(header, header->bos) || !id_or_none(header, header->eos) || !id_or_none(header, header->pad) ||
-        !id_or_none(header, header->unknown)) {
+    if (!id_or_none(header, header->bos) || !id_or_none(header, header->eos) ||
+        !id_or_none(header, header->pad) || !id_or_none(header, header->unknown)) {
         return fail_blob(error, name, "a special token's id is out of range");
     }
     if (header->vocabulary_probes > EW_BLOB_MAX_PROBES || header->merge_probes > EW_BLOB_MAX_PROBES) {
@@ -56,9 +60,11 @@ static ew_status check_sections(const ew_blob_header *header, const char *name, 
     }
     const ew_blob_range *sections = header->sections;
     if (sections[EW_SECTION_TOKEN_STARTS].count != header->n_tokens + 1 ||
-        sections[EW_SECTION_TOKEN_FLAGS].count != header->n_tokens || sections[EW_SECTION_BYTE_TOKENS].count != 256 ||
+        sections[EW_SECTION_TOKEN_FLAGS].count != header->n_tokens ||
+        sections[EW_SECTION_BYTE_TOKENS].count != 256 ||
         sections[EW_SECTION_STEPS].count > EW_BLOB_MAX_STEPS ||
-        header->n_raw_added > sections[EW_SECTION_ADDED].count || !inside_strings(header, header->chat_template)) {
+        header->n_raw_added > sections[EW_SECTION_ADDED].count ||
+        !inside_strings(header, header->chat_template)) {
         return fail_blob(error, name, "a section has the wrong length");
     }
     return EW_OK;
@@ -153,7 +159,8 @@ ew_status ew_tokenizer_open_blob(const void *data, size_t size, const char *name
     return open_over(data, size, NULL, name, out, error);
 }
 
-ew_status ew_tokenizer_adopt_blob(void *data, size_t size, const char *name, ew_tokenizer **out, ew_error *error) {
+ew_status ew_tokenizer_adopt_blob(void *data, size_t size, const char *name, ew_tokenizer **out,
+                                  ew_error *error) {
     return open_over(data, size, data, name, out, error);
 }
 

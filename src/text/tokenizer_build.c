@@ -74,7 +74,8 @@ static bool fill_vocabulary(build *b, uint32_t capacity) {
             continue;
         }
         uint32_t start = b->token_starts[id], probes = 1;
-        uint32_t slot = ew_hash_slot(ew_hash_bytes(b->token_bytes + start, b->token_starts[id + 1] - start), capacity);
+        uint32_t slot =
+            ew_hash_slot(ew_hash_bytes(b->token_bytes + start, b->token_starts[id + 1] - start), capacity);
         for (; b->vocabulary[slot] != EW_NO_TOKEN; probes++) {
             slot = slot + 1 == capacity ? 0 : slot + 1;
             if (probes == EW_BLOB_MAX_PROBES) {
@@ -116,7 +117,8 @@ static bool fill_merges(build *b, uint32_t capacity) {
 }
 
 /* Tables four fifths full; sparser ones for a vocabulary whose entries crowd, up to a sixteenth. */
-static ew_status lay_table(build *b, size_t count, size_t slot_size, void **table, bool (*fill)(build *, uint32_t)) {
+static ew_status lay_table(build *b, size_t count, size_t slot_size, void **table,
+                           bool (*fill)(build *, uint32_t)) {
     uint64_t capacity = count + count / 4 + 1, limit = 16 * (uint64_t)count + 64;
     for (; capacity <= limit && capacity <= INT32_MAX / slot_size; capacity *= 2) {
         free(*table);
@@ -128,7 +130,8 @@ static ew_status lay_table(build *b, size_t count, size_t slot_size, void **tabl
             return EW_OK;
         }
     }
-    return ew_fail(b->error, EW_ERROR_FORMAT, "%s: the vocabulary was made to collide in hash tables", b->parts->name);
+    return ew_fail(b->error, EW_ERROR_FORMAT, "%s: the vocabulary was made to collide in hash tables",
+                   b->parts->name);
 }
 
 typedef struct sortable {
@@ -161,14 +164,15 @@ static ew_status normalize_added(build *b) {
             continue;
         }
         size_t start = b->strings.length;
-        ew_status status = ew_normalize_nfc(b->parts->strings.data + added->text.start, added->text.count, &b->strings,
-                                            b->error);
+        ew_status status = ew_normalize_nfc(b->parts->strings.data + added->text.start, added->text.count,
+                                            &b->strings, b->error);
         if (status != EW_OK) {
             return status;
         }
         added->text = (ew_blob_range){(uint32_t)start, (uint32_t)(b->strings.length - start)};
     }
-    return b->strings.length > INT32_MAX ? ew_fail_memory(b->error, b->strings.length, "added tokens") : EW_OK;
+    return b->strings.length > INT32_MAX ? ew_fail_memory(b->error, b->strings.length, "added tokens")
+                                         : EW_OK;
 }
 
 static ew_status lay_added(build *b) {
@@ -193,9 +197,11 @@ static ew_status lay_added(build *b) {
     for (size_t i = 0; status == EW_OK && i < n; i++) {
         ew_blob_added added = sorted[i].added;
         bool raw = !(added.flags & EW_ADDED_NORMALIZED);
-        bool same = kept > 0 && (b->added[kept - 1].flags & EW_ADDED_NORMALIZED) == (added.flags & EW_ADDED_NORMALIZED) &&
-                    b->added[kept - 1].text.count == added.text.count &&
-                    memcmp(sorted[i].text, b->strings.data + b->added[kept - 1].text.start, added.text.count) == 0;
+        bool same =
+            kept > 0 &&
+            (b->added[kept - 1].flags & EW_ADDED_NORMALIZED) == (added.flags & EW_ADDED_NORMALIZED) &&
+            b->added[kept - 1].text.count == added.text.count &&
+            memcmp(sorted[i].text, b->strings.data + b->added[kept - 1].text.start, added.text.count) == 0;
         if (same) {
             continue;
         }
@@ -208,17 +214,19 @@ static ew_status lay_added(build *b) {
 }
 
 static ew_status place(build *b, ew_buffer *blob) {
-    const void *data[EW_N_SECTIONS] = {b->token_starts, b->token_bytes, b->token_flags, b->byte_tokens, b->vocabulary,
-                                       b->merges,       b->added,       b->parts->steps, b->strings.data};
-    static const size_t sizes[EW_N_SECTIONS] = {4, 1, 1, 4, 4, sizeof(ew_blob_merge), sizeof(ew_blob_added),
-                                                sizeof(ew_blob_step), 1};
+    const void *data[EW_N_SECTIONS] = {b->token_starts, b->token_bytes,  b->token_flags,
+                                       b->byte_tokens,  b->vocabulary,   b->merges,
+                                       b->added,        b->parts->steps, b->strings.data};
+    static const size_t sizes[EW_N_SECTIONS] = {
+        4, 1, 1, 4, 4, sizeof(ew_blob_merge), sizeof(ew_blob_added), sizeof(ew_blob_step), 1};
     static const char zeros[8];
     uint64_t at = (sizeof b->header + 7) / 8 * 8;
     for (size_t i = 0; i < EW_N_SECTIONS; i++) {
         b->header.sections[i].start = (uint32_t)at;
         at = (at + b->header.sections[i].count * sizes[i] + 7) / 8 * 8;
         if (at > INT32_MAX) {
-            return ew_fail(b->error, EW_ERROR_UNSUPPORTED, "%s: the tokenizer's tables exceed 2 GiB", b->parts->name);
+            return ew_fail(b->error, EW_ERROR_UNSUPPORTED, "%s: the tokenizer's tables exceed 2 GiB",
+                           b->parts->name);
         }
     }
     b->header.size = (uint32_t)at;
@@ -252,7 +260,8 @@ static ew_status lay_all(build *b, ew_buffer *blob) {
     }
     ew_status status = lay_tokens(b);
     if (status == EW_OK && parts->flags & EW_BLOB_IGNORE_MERGES) {
-        status = lay_table(b, parts->n_tokens, sizeof *b->vocabulary, (void **)&b->vocabulary, fill_vocabulary);
+        status =
+            lay_table(b, parts->n_tokens, sizeof *b->vocabulary, (void **)&b->vocabulary, fill_vocabulary);
     }
     if (status == EW_OK) {
         status = lay_table(b, parts->n_merges, sizeof *b->merges, (void **)&b->merges, fill_merges);

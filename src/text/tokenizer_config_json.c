@@ -11,7 +11,8 @@ ew_status ew_json_config_added(const json_t *config, ew_tokenizer_parts *parts, 
         char *end = NULL;
         long long id = strtoll(key, &end, 10);
         if (end == key || *end != '\0') {
-            return ew_fail(error, EW_ERROR_FORMAT, "tokenizer_config.json: '%.80s' among the added tokens is no id", key);
+            return ew_fail(error, EW_ERROR_FORMAT,
+                           "tokenizer_config.json: '%.80s' among the added tokens is no id", key);
         }
         ew_status status = ew_json_added_token(token, id, parts, error);
         if (status != EW_OK) {
@@ -21,9 +22,10 @@ ew_status ew_json_config_added(const json_t *config, ew_tokenizer_parts *parts, 
     return EW_OK;
 }
 
-/* A special token is named by its text, or by an object with its text as "content". One that the vocabulary lacks
- * counts as not named: configurations mention tokens that their model never had. */
-static void find_special(const json_t *config, const char *key, const ew_tokenizer_parts *parts, int32_t *id) {
+/* A special token is named by its text, or by an object with its text as "content". One that the vocabulary
+ * lacks counts as not named: configurations mention tokens that their model never had. */
+static void find_special(const json_t *config, const char *key, const ew_tokenizer_parts *parts,
+                         int32_t *id) {
     size_t length = 0;
     const char *text = ew_json_text(config, key, &length);
     if (!text) {

@@ -12,13 +12,14 @@ enum { FILE_LIMIT = 256 * 1024 * 1024 };
 
 typedef struct folder {
     const char *path;
-    json_t *config;   /* tokenizer_config.json, NULL if there is none */
-    char *template;   /* chat_template.jinja, NULL if there is none */
+    json_t *config; /* tokenizer_config.json, NULL if there is none */
+    char *template; /* chat_template.jinja, NULL if there is none */
     size_t template_length;
 } folder;
 
 /* A file of the folder that need not be there: *text stays NULL then. */
-static ew_status read_optional(const char *path, const char *file, char **text, size_t *length, ew_error *error) {
+static ew_status read_optional(const char *path, const char *file, char **text, size_t *length,
+                               ew_error *error) {
     char *full = ew_join_path(path, file);
     if (!full) {
         return ew_fail_memory(error, strlen(path), "a file name");
@@ -94,10 +95,11 @@ static ew_status steps_by_model_type(const folder *found, ew_tokenizer_parts *pa
     } else if (type && strcmp(type, "gpt2") == 0) {
         ew_known_steps(parts, "gpt-2", 5, &llama3, &status, error);
     } else {
-        status = ew_fail(error, EW_ERROR_UNSUPPORTED,
-                         "%s: vocab.json does not say how text is cut, and for the model type \"%.40s\" it is not "
-                         "known; tokenizer.json would say it",
-                         found->path, type ? type : "");
+        status =
+            ew_fail(error, EW_ERROR_UNSUPPORTED,
+                    "%s: vocab.json does not say how text is cut, and for the model type \"%.40s\" it is not "
+                    "known; tokenizer.json would say it",
+                    found->path, type ? type : "");
     }
     json_decref(config);
     return status;
@@ -108,7 +110,8 @@ static ew_status read_vocab_json(const char *path, ew_tokenizer_parts *parts, bo
     const char *text = NULL;
     ew_status status = read_optional_json(path, added ? "added_tokens.json" : "vocab.json", &root, error);
     if (status == EW_OK && !root && !added) {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s holds no tokenizer: neither tokenizer.json nor vocab.json", path);
+        status = ew_fail(error, EW_ERROR_FORMAT,
+                         "%s holds no tokenizer: neither tokenizer.json nor vocab.json", path);
     }
     json_object_foreach(root, text, id) {
         if (status != EW_OK) {

@@ -15,7 +15,8 @@ static ew_status check_model(const ew_gguf *gguf, ew_error *error) {
         return status;
     }
     bool pieces = ew_string_is(model, "llama") || ew_string_is(model, "t5") || ew_string_is(model, "gemma4");
-    return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%.*s\"%s; byte-level BPE (\"gpt2\") is read",
+    return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                   "%s: tokenizer.ggml.model is \"%.*s\"%s; byte-level BPE (\"gpt2\") is read",
                    ew_gguf_path(gguf), ew_utf8_shown(model.data, model.length), model.data,
                    pieces ? ", which is SentencePiece" : "");
 }
@@ -44,22 +45,26 @@ static ew_status read_steps(const ew_gguf *gguf, ew_tokenizer_parts *parts, bool
     }
     name = pre_tokenizer_name(gguf, name);
     if (!ew_known_steps(parts, name.data, name.length, llama3, &appended, error)) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the pre-tokenizer \"%.*s\" (tokenizer.ggml.pre) is not known",
-                       ew_gguf_path(gguf), ew_utf8_shown(name.data, name.length), name.data);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED,
+                       "%s: the pre-tokenizer \"%.*s\" (tokenizer.ggml.pre) is not known", ew_gguf_path(gguf),
+                       ew_utf8_shown(name.data, name.length), name.data);
     }
     return appended;
 }
 
-/* Converters fill ids that the vocabulary does not use with "[PAD151646]", some of them as user-defined tokens. */
+/* Converters fill ids that the vocabulary does not use with "[PAD151646]", some of them as user-defined
+ * tokens. */
 static bool is_padding(ew_string text, uint64_t id) {
     char padding[32];
     snprintf(padding, sizeof padding, "[PAD%llu]", (unsigned long long)id);
     return ew_string_is(text, padding);
 }
 
-static ew_status read_token(ew_tokenizer_parts *parts, uint64_t id, int64_t type, ew_string text, ew_error *error) {
+static ew_status read_token(ew_tokenizer_parts *parts, uint64_t id, int64_t type, ew_string text,
+                            ew_error *error) {
     if (ew_utf8_valid_prefix(text.data, text.length) != text.length) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: token %llu is not UTF-8", parts->name, (unsigned long long)id);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: token %llu is not UTF-8", parts->name,
+                       (unsigned long long)id);
     }
     switch (type) {
     case TYPE_CONTROL:
@@ -75,16 +80,15 @@ static ew_status read_token(ew_tokenizer_parts *parts, uint64_t id, int64_t type
     case TYPE_UNKNOWN:
         return ew_parts_token(parts, (int64_t)id, text.data, text.length, error);
     default:
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: token %llu has the type %lld; 1 to 5 are read", parts->name,
-                       (unsigned long long)id, (long long)type);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: token %llu has the type %lld; 1 to 5 are read",
+                       parts->name, (unsigned long long)id, (long long)type);
     }
 }
 
 static ew_status read_tokens(const ew_gguf *gguf, ew_tokenizer_parts *parts, ew_error *error) {
     const ew_gguf_value *tokens = NULL, *types = NULL;
     bool typed = false;
-    ew_status status =
-        ew_gguf_get_array(gguf, "tokenizer.ggml.tokens", EW_GGUF_STRING, NULL, &tokens, error);
+    ew_status status = ew_gguf_get_array(gguf, "tokenizer.ggml.tokens", EW_GGUF_STRING, NULL, &tokens, error);
     if (status == EW_OK) {
         status = ew_gguf_get_array(gguf, "tokenizer.ggml.token_type", EW_GGUF_INT64, &typed, &types, error);
     }
@@ -126,8 +130,8 @@ static ew_status read_id(const ew_gguf *gguf, const ew_tokenizer_parts *parts, c
         return status;
     }
     if (value >= parts->n_tokens) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: %s is %u, but there are %zu tokens", parts->name, key, value,
-                       parts->n_tokens);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: %s is %u, but there are %zu tokens", parts->name, key,
+                       value, parts->n_tokens);
     }
     *id = (int32_t)value;
     return EW_OK;

@@ -13,8 +13,8 @@ ew_status ew_json_only(const json_t *object, const char *const known[], const ch
             i++;
         }
         if (!known[i]) {
-            return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s has the key \"%.80s\", which is not known", name, where,
-                           key);
+            return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: %s has the key \"%.80s\", which is not known",
+                           name, where, key);
         }
     }
     return EW_OK;
@@ -59,7 +59,8 @@ static ew_status read_added(const json_t *root, ew_tokenizer_parts *parts, ew_er
     for (size_t i = 0; status == EW_OK && i < json_array_size(list); i++) {
         const json_t *token = json_array_get(list, i), *id = json_object_get(token, "id");
         if (!json_is_integer(id)) {
-            return ew_fail(error, EW_ERROR_FORMAT, "%s: added token %zu has no integer \"id\"", parts->name, i);
+            return ew_fail(error, EW_ERROR_FORMAT, "%s: added token %zu has no integer \"id\"", parts->name,
+                           i);
         }
         status = ew_json_added_token(token, json_integer_value(id), parts, error);
     }
@@ -74,8 +75,8 @@ static ew_status read_vocabulary(const json_t *vocabulary, ew_tokenizer_parts *p
     json_t *id = NULL;
     json_object_foreach((json_t *)(uintptr_t)vocabulary, text, id) {
         if (!json_is_integer(id)) {
-            return ew_fail(error, EW_ERROR_FORMAT, "%s: the id of the token '%.80s' is not an integer", parts->name,
-                           text);
+            return ew_fail(error, EW_ERROR_FORMAT, "%s: the id of the token '%.80s' is not an integer",
+                           parts->name, text);
         }
         ew_status status = ew_parts_token(parts, json_integer_value(id), text, strlen(text), error);
         if (status != EW_OK) {
@@ -97,26 +98,35 @@ static ew_status read_merges(const json_t *merges, ew_tokenizer_parts *parts, ew
         if (json_is_string(merge)) {
             status = ew_parts_merge_line(parts, json_string_value(merge), json_string_length(merge), error);
         } else if (json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right)) {
-            status = ew_parts_merge(parts, json_string_value(left), json_string_length(left), json_string_value(right),
-                                    json_string_length(right), error);
+            status = ew_parts_merge(parts, json_string_value(left), json_string_length(left),
+                                    json_string_value(right), json_string_length(right), error);
         } else {
-            status = ew_fail(error, EW_ERROR_FORMAT, "%s: merge %zu is neither \"left right\" nor [\"left\", \"right\"]",
-                             parts->name, i);
+            status =
+                ew_fail(error, EW_ERROR_FORMAT,
+                        "%s: merge %zu is neither \"left right\" nor [\"left\", \"right\"]", parts->name, i);
         }
     }
     return status;
 }
 
 static ew_status refuse_model(const ew_tokenizer_parts *parts, const char *what, ew_error *error) {
-    return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the model asks for %s, which is not done here", parts->name, what);
+    return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the model asks for %s, which is not done here",
+                   parts->name, what);
 }
 
 /* What changes how BPE works and has no place in a byte-level vocabulary. */
 static ew_status check_model(const json_t *model, ew_tokenizer_parts *parts, ew_error *error) {
-    static const char *const known[] = {
-        "type",     "dropout",       "unk_token",     "continuing_subword_prefix", "end_of_word_suffix",
-        "fuse_unk", "byte_fallback", "ignore_merges", "vocab",                     "merges",
-        NULL};
+    static const char *const known[] = {"type",
+                                        "dropout",
+                                        "unk_token",
+                                        "continuing_subword_prefix",
+                                        "end_of_word_suffix",
+                                        "fuse_unk",
+                                        "byte_fallback",
+                                        "ignore_merges",
+                                        "vocab",
+                                        "merges",
+                                        NULL};
     size_t length = 0;
     const char *type = ew_json_text(model, "type", &length);
     if (!type || strcmp(type, "BPE") != 0) {
@@ -152,18 +162,20 @@ static ew_status find_unknown(const json_t *model, ew_tokenizer_parts *parts, ew
     }
     parts->unknown = ew_parts_find_special(parts, text, length);
     if (parts->unknown == EW_NO_TOKEN) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: the unknown token '%.80s' is not in the vocabulary", parts->name,
-                       text);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: the unknown token '%.80s' is not in the vocabulary",
+                       parts->name, text);
     }
     return EW_OK;
 }
 
 ew_status ew_json_tokenizer(const json_t *root, ew_tokenizer_parts *parts, ew_error *error) {
-    static const char *const known[] = {"version",       "truncation",     "padding", "added_tokens", "normalizer",
-                                        "pre_tokenizer", "post_processor", "decoder", "model",        NULL};
+    static const char *const known[] = {
+        "version",       "truncation",     "padding", "added_tokens", "normalizer",
+        "pre_tokenizer", "post_processor", "decoder", "model",        NULL};
     const json_t *model = json_object_get(root, "model");
     if (!json_is_object(model)) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s has no object \"model\": it is no tokenizer.json", parts->name);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s has no object \"model\": it is no tokenizer.json",
+                       parts->name);
     }
     ew_status status = ew_json_only(root, known, "the file", parts->name, error);
     if (status == EW_OK) {

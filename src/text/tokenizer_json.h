@@ -1,5 +1,5 @@
-/* Reading tokenizer.json and tokenizer_config.json into ew_tokenizer_parts. Every key is either understood or refused
- * by its name. */
+/* Reading tokenizer.json and tokenizer_config.json into ew_tokenizer_parts. Every key is either understood or
+ * refused by its name. */
 #ifndef EW_TEXT_TOKENIZER_JSON_H
 #define EW_TEXT_TOKENIZER_JSON_H
 
@@ -16,11 +16,13 @@ const char *ew_json_text(const json_t *object, const char *key, size_t *length);
 /* tokenizer.json as a whole. */
 ew_status ew_json_tokenizer(const json_t *root, ew_tokenizer_parts *parts, ew_error *error);
 
-/* Its pipeline: normalizer, pre_tokenizer, decoder (tokenizer_steps_json.c); post_processor, once tokens are known. */
+/* Its pipeline: normalizer, pre_tokenizer, decoder (tokenizer_steps_json.c); post_processor, once tokens are
+ * known. */
 ew_status ew_json_steps(const json_t *root, ew_tokenizer_parts *parts, ew_error *error);
 ew_status ew_json_post_processor(const json_t *root, ew_tokenizer_parts *parts, ew_error *error);
 
-/* tokenizer_config.json: added tokens, before the vocabulary is indexed; special tokens and chat template, after. */
+/* tokenizer_config.json: added tokens, before the vocabulary is indexed; special tokens and chat template,
+ * after. */
 ew_status ew_json_config_added(const json_t *config, ew_tokenizer_parts *parts, ew_error *error);
 ew_status ew_json_config_specials(const json_t *config, ew_tokenizer_parts *parts, ew_error *error);
 

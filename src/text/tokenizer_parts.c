@@ -8,11 +8,8 @@
 #include <string.h>
 
 void ew_parts_begin(ew_tokenizer_parts *parts, const char *name) {
-    *parts = (ew_tokenizer_parts){.name = name,
-                                  .bos = EW_NO_TOKEN,
-                                  .eos = EW_NO_TOKEN,
-                                  .pad = EW_NO_TOKEN,
-                                  .unknown = EW_NO_TOKEN};
+    *parts = (ew_tokenizer_parts){
+        .name = name, .bos = EW_NO_TOKEN, .eos = EW_NO_TOKEN, .pad = EW_NO_TOKEN, .unknown = EW_NO_TOKEN};
 }
 
 void ew_parts_free(ew_tokenizer_parts *parts) {
@@ -25,8 +22,8 @@ void ew_parts_free(ew_tokenizer_parts *parts) {
     *parts = (ew_tokenizer_parts){0};
 }
 
-/* The bytes that a written form stands for, into `out`, which has room for as many as the form has; false if it is
- * not in the alphabet. */
+/* The bytes that a written form stands for, into `out`, which has room for as many as the form has; false if
+ * it is not in the alphabet. */
 static bool read_letters(const char *text, size_t length, uint8_t *out, size_t *n_bytes) {
     size_t count = 0;
     for (size_t at = 0; at < length;) {
@@ -56,8 +53,8 @@ static bool append_letters(ew_buffer *out, const char *text, size_t length) {
 
 static ew_status reserve_id(ew_tokenizer_parts *parts, int64_t id, ew_error *error) {
     if (id < 0 || id >= EW_BLOB_MAX_TOKENS) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: token id %lld is out of range: 0 to %d are right", parts->name,
-                       (long long)id, EW_BLOB_MAX_TOKENS - 1);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: token id %lld is out of range: 0 to %d are right",
+                       parts->name, (long long)id, EW_BLOB_MAX_TOKENS - 1);
     }
     size_t wanted = (size_t)id + 1;
     if (!ew_grow((void **)&parts->tokens, &parts->token_capacity, wanted, sizeof *parts->tokens)) {
@@ -69,7 +66,8 @@ static ew_status reserve_id(ew_tokenizer_parts *parts, int64_t id, ew_error *err
     return EW_OK;
 }
 
-static ew_status store_token(ew_tokenizer_parts *parts, int64_t id, size_t start, uint32_t flags, ew_error *error) {
+static ew_status store_token(ew_tokenizer_parts *parts, int64_t id, size_t start, uint32_t flags,
+                             ew_error *error) {
     if (parts->token_bytes.failed || parts->token_bytes.length > INT32_MAX) {
         return ew_fail_memory(error, parts->token_bytes.length, "a vocabulary");
     }
@@ -78,14 +76,15 @@ static ew_status store_token(ew_tokenizer_parts *parts, int64_t id, size_t start
     return EW_OK;
 }
 
-ew_status ew_parts_token(ew_tokenizer_parts *parts, int64_t id, const char *text, size_t length, ew_error *error) {
+ew_status ew_parts_token(ew_tokenizer_parts *parts, int64_t id, const char *text, size_t length,
+                         ew_error *error) {
     ew_status status = reserve_id(parts, id, error);
     if (status != EW_OK) {
         return status;
     }
     if (parts->tokens[id].flags != 0) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: two tokens have the id %lld, the second is '%.*s'", parts->name,
-                       (long long)id, ew_utf8_shown(text, length), text);
+        return ew_fail(error, EW_ERROR_FORMAT, "%s: two tokens have the id %lld, the second is '%.*s'",
+                       parts->name, (long long)id, ew_utf8_shown(text, length), text);
     }
     size_t start = parts->token_bytes.length;
     uint32_t flags = EW_TOKEN_PRESENT;
@@ -95,7 +94,8 @@ ew_status ew_parts_token(ew_tokenizer_parts *parts, int64_t id, const char *text
     return store_token(parts, id, start, flags, error);
 }
 
-static bool same_text(const ew_tokenizer_parts *parts, const ew_blob_added *added, const char *text, size_t length) {
+static bool same_text(const ew_tokenizer_parts *parts, const ew_blob_added *added, const char *text,
+                      size_t length) {
     return added->text.count == length && memcmp(parts->strings.data + added->text.start, text, length) == 0;
 }
 
@@ -116,8 +116,9 @@ ew_status ew_parts_added(ew_tokenizer_parts *parts, int64_t id, const char *text
                          uint32_t flags, ew_error *error) {
     int shown = ew_utf8_shown(text, length);
     if (length == 0 || length > EW_BLOB_MAX_ADDED_LENGTH) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: the text of the added token %lld has %zu bytes; 1 to %d are right",
-                       parts->name, (long long)id, length, EW_BLOB_MAX_ADDED_LENGTH);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: the text of the added token %lld has %zu bytes; 1 to %d are right", parts->name,
+                       (long long)id, length, EW_BLOB_MAX_ADDED_LENGTH);
     }
     ew_status status = reserve_id(parts, id, error);
     if (status != EW_OK) {
@@ -127,8 +128,9 @@ ew_status ew_parts_added(ew_tokenizer_parts *parts, int64_t id, const char *text
         ew_part_token old = parts->tokens[id];
         bool equal = old.length == length && memcmp(parts->token_bytes.data + old.start, text, length) == 0;
         return equal ? EW_OK
-                     : ew_fail(error, EW_ERROR_FORMAT, "%s: two added tokens have the id %lld, the second is '%.*s'",
-                               parts->name, (long long)id, shown, text);
+                     : ew_fail(error, EW_ERROR_FORMAT,
+                               "%s: two added tokens have the id %lld, the second is '%.*s'", parts->name,
+                               (long long)id, shown, text);
     }
     if (parts->tokens[id].flags != 0 && !agrees(parts, id, text, length)) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: the added token '%.*s' has the id %lld of another token",
@@ -146,7 +148,8 @@ ew_status ew_parts_added(ew_tokenizer_parts *parts, int64_t id, const char *text
         parts->n_added--;
         return ew_fail_memory(error, length, "added tokens");
     }
-    uint32_t kept = parts->tokens[id].flags | EW_TOKEN_PRESENT | EW_TOKEN_ADDED | (special ? EW_TOKEN_SPECIAL : 0);
+    uint32_t kept =
+        parts->tokens[id].flags | EW_TOKEN_PRESENT | EW_TOKEN_ADDED | (special ? EW_TOKEN_SPECIAL : 0);
     return store_token(parts, id, start, kept, error);
 }
 
@@ -217,7 +220,8 @@ ew_status ew_parts_merge(ew_tokenizer_parts *parts, const char *left, size_t lef
     uint8_t bytes[2 * EW_BLOB_MAX_ADDED_LENGTH];
     ew_part_merge merge = {EW_NO_TOKEN, EW_NO_TOKEN, EW_NO_TOKEN};
     size_t middle = 0, count = 0;
-    if (!ew_grow((void **)&parts->merges, &parts->merge_capacity, parts->n_merges + 1, sizeof *parts->merges)) {
+    if (!ew_grow((void **)&parts->merges, &parts->merge_capacity, parts->n_merges + 1,
+                 sizeof *parts->merges)) {
         return ew_fail_memory(error, (parts->n_merges + 1) * sizeof *parts->merges, "merges");
     }
     if (left_length <= sizeof bytes / 2 && right_length <= sizeof bytes / 2 &&
@@ -228,10 +232,11 @@ ew_status ew_parts_merge(ew_tokenizer_parts *parts, const char *left, size_t lef
         merge.result = find_bytes(parts, bytes, middle + count);
     }
     if (merge.left == EW_NO_TOKEN || merge.right == EW_NO_TOKEN || merge.result == EW_NO_TOKEN) {
-        return ew_fail(error, EW_ERROR_FORMAT,
-                       "%s: merge %zu joins '%.*s' and '%.*s', but one of them or the whole is not in the vocabulary",
-                       parts->name, parts->n_merges, ew_utf8_shown(left, left_length), left,
-                       ew_utf8_shown(right, right_length), right);
+        return ew_fail(
+            error, EW_ERROR_FORMAT,
+            "%s: merge %zu joins '%.*s' and '%.*s', but one of them or the whole is not in the vocabulary",
+            parts->name, parts->n_merges, ew_utf8_shown(left, left_length), left,
+            ew_utf8_shown(right, right_length), right);
     }
     parts->merges[parts->n_merges++] = merge;
     return EW_OK;
@@ -240,8 +245,9 @@ ew_status ew_parts_merge(ew_tokenizer_parts *parts, const char *left, size_t lef
 ew_status ew_parts_merge_line(ew_tokenizer_parts *parts, const char *line, size_t length, ew_error *error) {
     const char *space = memchr(line, ' ', length);
     if (!space || memchr(space + 1, ' ', length - (size_t)(space + 1 - line))) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: merge %zu is '%.*s'; two tokens with one space between are right",
-                       parts->name, parts->n_merges, ew_utf8_shown(line, length), line);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: merge %zu is '%.*s'; two tokens with one space between are right", parts->name,
+                       parts->n_merges, ew_utf8_shown(line, length), line);
     }
     size_t left = (size_t)(space - line);
     return ew_parts_merge(parts, line, left, space + 1, length - left - 1, error);
@@ -250,12 +256,13 @@ ew_status ew_parts_merge_line(ew_tokenizer_parts *parts, const char *line, size_
 ew_status ew_parts_split(ew_tokenizer_parts *parts, ew_step_kind kind, const char *pattern, size_t length,
                          ew_split_behavior behavior, bool invert, ew_error *error) {
     if (parts->n_steps == EW_BLOB_MAX_STEPS) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the pre-tokenizer has more than %d steps", parts->name,
-                       EW_BLOB_MAX_STEPS);
+        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the pre-tokenizer has more than %d steps",
+                       parts->name, EW_BLOB_MAX_STEPS);
     }
     if (length > EW_PATTERN_MAX_LENGTH) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: a pattern of the pre-tokenizer has %zu bytes; at most %d are read",
-                       parts->name, length, EW_PATTERN_MAX_LENGTH);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: a pattern of the pre-tokenizer has %zu bytes; at most %d are read", parts->name,
+                       length, EW_PATTERN_MAX_LENGTH);
     }
     ew_blob_range range = {(uint32_t)parts->strings.length, (uint32_t)length};
     parts->steps[parts->n_steps++] = (ew_blob_step){kind, behavior, invert, range};
@@ -263,7 +270,8 @@ ew_status ew_parts_split(ew_tokenizer_parts *parts, ew_step_kind kind, const cha
     return parts->strings.failed ? ew_fail_memory(error, length, "a pattern") : EW_OK;
 }
 
-ew_status ew_parts_chat_template(ew_tokenizer_parts *parts, const char *text, size_t length, ew_error *error) {
+ew_status ew_parts_chat_template(ew_tokenizer_parts *parts, const char *text, size_t length,
+                                 ew_error *error) {
     if (length > INT32_MAX / 2) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: the chat template is too long", parts->name);
     }

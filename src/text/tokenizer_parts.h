@@ -1,5 +1,5 @@
-/* What the readers of tokenizer files collect, and how it becomes a blob. All lists are checked as they are filled:
- * ids in range, no id and no text twice, merges between known tokens. */
+/* What the readers of tokenizer files collect, and how it becomes a blob. All lists are checked as they are
+ * filled: ids in range, no id and no text twice, merges between known tokens. */
 #ifndef EW_TEXT_TOKENIZER_PARTS_H
 #define EW_TEXT_TOKENIZER_PARTS_H
 
@@ -40,11 +40,13 @@ typedef struct ew_tokenizer_parts {
 void ew_parts_begin(ew_tokenizer_parts *parts, const char *name);
 void ew_parts_free(ew_tokenizer_parts *parts);
 
-/* A token of the model's vocabulary, as the file writes it: in the byte alphabet. One that is not is kept with its
- * bytes as they are; no merge can produce it. */
-ew_status ew_parts_token(ew_tokenizer_parts *parts, int64_t id, const char *text, size_t length, ew_error *error);
+/* A token of the model's vocabulary, as the file writes it: in the byte alphabet. One that is not is kept
+ * with its bytes as they are; no merge can produce it. */
+ew_status ew_parts_token(ew_tokenizer_parts *parts, int64_t id, const char *text, size_t length,
+                         ew_error *error);
 
-/* An added token: its text as it is. The same one twice is fine; of two with one text the smaller id is found. */
+/* An added token: its text as it is. The same one twice is fine; of two with one text the smaller id is
+ * found. */
 ew_status ew_parts_added(ew_tokenizer_parts *parts, int64_t id, const char *text, size_t length, bool special,
                          uint32_t flags, ew_error *error);
 

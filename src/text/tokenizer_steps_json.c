@@ -11,8 +11,8 @@ static const char *type_of(const json_t *step) {
     return type ? type : "";
 }
 
-static ew_status refuse(const ew_tokenizer_parts *parts, const char *what, const json_t *step, const char *known,
-                        ew_error *error) {
+static ew_status refuse(const ew_tokenizer_parts *parts, const char *what, const json_t *step,
+                        const char *known, ew_error *error) {
     return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the %s \"%.60s\" is not known; %s", parts->name, what,
                    type_of(step), known);
 }
@@ -57,15 +57,16 @@ static ew_status read_split(const json_t *step, ew_tokenizer_parts *parts, ew_er
     }
     if (!text || length == 0 || json_object_size(pattern) != 1) {
         return ew_fail(error, EW_ERROR_UNSUPPORTED,
-                       "%s: a Split has no pattern; {\"Regex\": ...} and {\"String\": ...} are read", parts->name);
+                       "%s: a Split has no pattern; {\"Regex\": ...} and {\"String\": ...} are read",
+                       parts->name);
     }
     unsigned behavior = 0;
     while (behavior < EW_N_SPLIT_BEHAVIORS && !(name && strcmp(name, behaviors[behavior]) == 0)) {
         behavior++;
     }
     if (behavior == EW_N_SPLIT_BEHAVIORS) {
-        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the behavior \"%.40s\" of a Split is not known", parts->name,
-                       name ? name : "");
+        return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s: the behavior \"%.40s\" of a Split is not known",
+                       parts->name, name ? name : "");
     }
     ew_status status = ew_json_only(step, keys, "a Split", parts->name, error);
     bool invert = json_is_true(json_object_get(step, "invert"));
@@ -79,13 +80,14 @@ static ew_status read_digits(const json_t *step, ew_tokenizer_parts *parts, ew_e
     static const char digit[] = "\\p{N}";
     bool individual = json_is_true(json_object_get(step, "individual_digits"));
     ew_status status = ew_json_only(step, keys, "Digits", parts->name, error);
-    return status == EW_OK ? ew_parts_split(parts, EW_STEP_REGEX, digit, sizeof digit - 1,
-                                            individual ? EW_SPLIT_ISOLATED : EW_SPLIT_CONTIGUOUS, false, error)
-                           : status;
+    return status == EW_OK
+               ? ew_parts_split(parts, EW_STEP_REGEX, digit, sizeof digit - 1,
+                                individual ? EW_SPLIT_ISOLATED : EW_SPLIT_CONTIGUOUS, false, error)
+               : status;
 }
 
-/* ByteLevel: a space in front, GPT-2's pattern, and then the byte alphabet, behind which no step can come. Both
- * settings are on where they are absent. */
+/* ByteLevel: a space in front, GPT-2's pattern, and then the byte alphabet, behind which no step can come.
+ * Both settings are on where they are absent. */
 static ew_status read_byte_level(const json_t *step, ew_tokenizer_parts *parts, ew_error *error) {
     static const char *const keys[] = {"type", "add_prefix_space", "trim_offsets", "use_regex", NULL};
     ew_status status = ew_json_only(step, keys, "ByteLevel", parts->name, error);
@@ -93,8 +95,8 @@ static ew_status read_byte_level(const json_t *step, ew_tokenizer_parts *parts, 
         status = ew_parts_split(parts, EW_STEP_PREFIX_SPACE, "", 0, EW_SPLIT_ISOLATED, false, error);
     }
     if (status == EW_OK && !json_is_false(json_object_get(step, "use_regex"))) {
-        status = ew_parts_split(parts, EW_STEP_REGEX, ew_pattern_gpt2, strlen(ew_pattern_gpt2), EW_SPLIT_ISOLATED,
-                                false, error);
+        status = ew_parts_split(parts, EW_STEP_REGEX, ew_pattern_gpt2, strlen(ew_pattern_gpt2),
+                                EW_SPLIT_ISOLATED, false, error);
     }
     return status;
 }
@@ -117,7 +119,8 @@ static ew_status read_pre_tokenizer(const json_t *step, ew_tokenizer_parts *part
         return read_byte_level(step, parts, error);
     }
     if (strcmp(type_of(step), "Sequence") != 0 || depth == MAX_NESTING) {
-        return refuse(parts, "pre-tokenizer", step, "Split, Digits, ByteLevel and a Sequence of them are read", error);
+        return refuse(parts, "pre-tokenizer", step,
+                      "Split, Digits, ByteLevel and a Sequence of them are read", error);
     }
     const json_t *list = json_object_get(step, "pretokenizers");
     ew_status status = ew_json_only(step, keys, "the pre-tokenizer", parts->name, error);
@@ -127,7 +130,8 @@ static ew_status read_pre_tokenizer(const json_t *step, ew_tokenizer_parts *part
     return status;
 }
 
-static ew_status check_decoder(const json_t *decoder, const ew_tokenizer_parts *parts, int depth, ew_error *error) {
+static ew_status check_decoder(const json_t *decoder, const ew_tokenizer_parts *parts, int depth,
+                               ew_error *error) {
     if (!decoder || json_is_null(decoder) || strcmp(type_of(decoder), "ByteLevel") == 0) {
         return EW_OK;
     }
@@ -151,12 +155,14 @@ ew_status ew_json_steps(const json_t *root, ew_tokenizer_parts *parts, ew_error 
     }
     if (status == EW_OK && !bytes) {
         return ew_fail(error, EW_ERROR_UNSUPPORTED,
-                       "%s: the pre-tokenizer does not end in ByteLevel; only byte-level BPE is read", parts->name);
+                       "%s: the pre-tokenizer does not end in ByteLevel; only byte-level BPE is read",
+                       parts->name);
     }
     return status == EW_OK ? check_decoder(json_object_get(root, "decoder"), parts, 0, error) : status;
 }
 
-/* TemplateProcessing puts special tokens around a text: one before it is BOS, anything behind it is refused. */
+/* TemplateProcessing puts special tokens around a text: one before it is BOS, anything behind it is refused.
+ */
 static ew_status read_template(const json_t *processor, ew_tokenizer_parts *parts, ew_error *error) {
     const json_t *single = json_object_get(processor, "single");
     size_t n = json_array_size(single), length = 0;
@@ -165,7 +171,8 @@ static ew_status read_template(const json_t *processor, ew_tokenizer_parts *part
     const char *text = ew_json_text(first, "id", &length);
     if (n < 1 || n > 2 || !last || (n == 2 && !text)) {
         return ew_fail(error, EW_ERROR_UNSUPPORTED,
-                       "%s: the post-processor adds something other than one token before a text", parts->name);
+                       "%s: the post-processor adds something other than one token before a text",
+                       parts->name);
     }
     if (n == 1) {
         return EW_OK;
@@ -173,13 +180,14 @@ static ew_status read_template(const json_t *processor, ew_tokenizer_parts *part
     parts->bos = ew_parts_find_special(parts, text, length);
     parts->flags |= EW_BLOB_ADD_BOS;
     if (parts->bos == EW_NO_TOKEN) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s: the post-processor's token '%.80s' is not in the vocabulary",
-                       parts->name, text);
+        return ew_fail(error, EW_ERROR_FORMAT,
+                       "%s: the post-processor's token '%.80s' is not in the vocabulary", parts->name, text);
     }
     return EW_OK;
 }
 
-static ew_status read_processor(const json_t *processor, ew_tokenizer_parts *parts, int depth, ew_error *error) {
+static ew_status read_processor(const json_t *processor, ew_tokenizer_parts *parts, int depth,
+                                ew_error *error) {
     if (!processor || json_is_null(processor) || strcmp(type_of(processor), "ByteLevel") == 0) {
         return EW_OK; /* ByteLevel only moves offsets */
     }
@@ -187,7 +195,8 @@ static ew_status read_processor(const json_t *processor, ew_tokenizer_parts *par
         return read_template(processor, parts, error);
     }
     if (strcmp(type_of(processor), "Sequence") != 0 || depth == MAX_NESTING) {
-        return refuse(parts, "post-processor", processor, "ByteLevel, TemplateProcessing and a Sequence are read", error);
+        return refuse(parts, "post-processor", processor,
+                      "ByteLevel, TemplateProcessing and a Sequence are read", error);
     }
     const json_t *list = json_object_get(processor, "processors");
     ew_status status = EW_OK;

@@ -1,6 +1,6 @@
-/* Hostile chats. The first byte says what the rest is: a chat template to be recognised, or messages, separated by
- * bytes 0xff, for one of the families. Whatever stands in a message, no special token may come of it, and the tokens'
- * bytes must be the prompt's. */
+/* Hostile chats. The first byte says what the rest is: a chat template to be recognised, or messages,
+ * separated by bytes 0xff, for one of the families. Whatever stands in a message, no special token may come
+ * of it, and the tokens' bytes must be the prompt's. */
 #include "fuzz_encode.h"
 
 #include "base/utf8.h"
@@ -12,9 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Every byte, two merges, the special tokens of all families. */
 static ew_tokenizer *make_tokenizer(void) {
-    static const char *const specials[] = {"<|im_start|>",        "<|im_end|>",        "<|endoftext|>", "<|begin_of_text|>",
-                                           "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",    "<think>",
-                                           "</think>"};
+    static const char *const specials[] = {
+        "<|im_start|>",      "<|im_end|>", "<|endoftext|>", "<|begin_of_text|>", "<|start_header_id|>",
+        "<|end_header_id|>", "<|eot_id|>", "<think>",       "</think>"};
     ew_tokenizer_parts parts;
     ew_tokenizer *tokenizer = NULL;
     ew_status status = EW_OK;

@@ -8,8 +8,9 @@
 #include <string.h>
 
 static inline void encode_anything(const ew_tokenizer *tokenizer) {
-    static const char text[] = "Hello, w\xc3\xb6rld! 1234  don't\n\n<|im_start|>user\xff\xfe e\xcc\x81\xcc\xa3 \xe4\xb8\xad"
-                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa                  x";
+    static const char text[] =
+        "Hello, w\xc3\xb6rld! 1234  don't\n\n<|im_start|>user\xff\xfe e\xcc\x81\xcc\xa3 \xe4\xb8\xad"
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa                  x";
     ew_tokens tokens = {0};
     ew_buffer bytes = {0};
     ew_chat_template chat = {0};

@@ -5,57 +5,85 @@
 
 /* Templates in the form that vendors give them (shortened to what is written without tools). */
 static const char qwen2_5_template[] =
-    "{%- if tools %}\n    {{- '<|im_start|>system\\n' }}\n    {%- if messages[0]['role'] == 'system' %}\n        "
-    "{{- messages[0]['content'] }}\n    {%- else %}\n        {{- 'You are Qwen, created by Alibaba Cloud. You are a "
-    "helpful assistant.' }}\n    {%- endif %}\n    {{- \"\\n\\n# Tools\\n\\nYou may call one or more functions "
-    "\" }}{{- \"\\n</tools>\\n<|im_end|>\\n\" }}\n{%- else %}\n    {%- if messages[0]['role'] == 'system' %}\n        {{- "
+    "{%- if tools %}\n    {{- '<|im_start|>system\\n' }}\n    {%- if messages[0]['role'] == 'system' %}\n    "
+    "    "
+    "{{- messages[0]['content'] }}\n    {%- else %}\n        {{- 'You are Qwen, created by Alibaba Cloud. "
+    "You are a "
+    "helpful assistant.' }}\n    {%- endif %}\n    {{- \"\\n\\n# Tools\\n\\nYou may call one or more "
+    "functions "
+    "\" }}{{- \"\\n</tools>\\n<|im_end|>\\n\" }}\n{%- else %}\n    {%- if messages[0]['role'] == 'system' "
+    "%}\n        {{- "
     "'<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}\n    {%- else %}\n        {{- "
-    "'<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n' }}\n    "
+    "'<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+    "assistant.<|im_end|>\\n' }}\n    "
     "{%- endif %}\n{%- endif %}\n{%- for message in messages %}\n    {%- if (message.role == \"user\") or "
     "(message.role == \"system\" and not loop.first) %}\n        {{- '<|im_start|>' + message.role + '\\n' + "
-    "message.content + '<|im_end|>' + '\\n' }}\n    {%- elif message.role == \"tool\" %}\n{{- '<|im_start|>user' }}\n"
-    "{{- '\\n<tool_response>\\n' }}\n    {%- endif %}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- "
+    "message.content + '<|im_end|>' + '\\n' }}\n    {%- elif message.role == \"tool\" %}\n{{- "
+    "'<|im_start|>user' }}\n"
+    "{{- '\\n<tool_response>\\n' }}\n    {%- endif %}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    "
+    "{{- "
     "'<|im_start|>assistant\\n' }}\n{%- endif %}\n";
 static const char qwen3_template[] =
     "{%- if messages[0].role == 'system' %}\n        {{- '<|im_start|>system\\n' + messages[0].content + "
-    "'<|im_end|>\\n' }}\n    {%- endif %}\n{%- for message in messages %}\n {%- if message.role == \"user\" %}{{- "
-    "'<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}{%- elif message.role == \"assistant\" "
+    "'<|im_end|>\\n' }}\n    {%- endif %}\n{%- for message in messages %}\n {%- if message.role == \"user\" "
+    "%}{{- "
+    "'<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}{%- elif message.role == "
+    "\"assistant\" "
     "%}{%- if '</think>' in content %}{%- set reasoning_content = "
-    "content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}{%- endif %}{{- '<|im_start|>' + "
-    "message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}"
-    "{%- endif %}{%- endfor %}{%- if add_generation_prompt %}\n    {{- '<|im_start|>assistant\\n' }}\n    {%- if "
-    "enable_thinking is defined and enable_thinking is false %}\n        {{- '<think>\\n\\n</think>\\n\\n' }}\n    {%- "
+    "content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}{%- endif %}{{- "
+    "'<|im_start|>' + "
+    "message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + "
+    "content.lstrip('\\n') }}"
+    "{%- endif %}{%- endfor %}{%- if add_generation_prompt %}\n    {{- '<|im_start|>assistant\\n' }}\n    "
+    "{%- if "
+    "enable_thinking is defined and enable_thinking is false %}\n        {{- '<think>\\n\\n</think>\\n\\n' "
+    "}}\n    {%- "
     "endif %}\n{%- endif %}";
-static const char smollm2_template[] =
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
-    "are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
-    "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
-    "'<|im_start|>assistant\n' }}{% endif %}";
-static const char llama3_template[] =
-    "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + "
-    "message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% "
-    "set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ "
-    "'<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
+static const char smollm2_template[] = "{% for message in messages %}{% if loop.first and "
+                                       "messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
+                                       "are a helpful AI assistant named SmolLM, trained by Hugging "
+                                       "Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
+                                       "message['role'] + '\n' + message['content'] + '<|im_end|>' + "
+                                       "'\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
+                                       "'<|im_start|>assistant\n' }}{% endif %}";
+static const char llama3_template[] = "{% set loop_messages = messages %}{% for message in loop_messages "
+                                      "%}{% set content = '<|start_header_id|>' + "
+                                      "message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim "
+                                      "+ '<|eot_id|>' %}{% if loop.index0 == 0 %}{% "
+                                      "set content = bos_token + content %}{% endif %}{{ content }}{% endfor "
+                                      "%}{% if add_generation_prompt %}{{ "
+                                      "'<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
 static const char llama3_1_template[] =
-    "{{- bos_token }}\n{%- if not date_string is defined %}\n    {%- set date_string = \"26 Jul 2024\" %}\n{%- endif "
-    "%}\n{%- if messages[0]['role'] == 'system' %}\n    {%- set system_message = messages[0]['content']|trim %}\n{%- "
-    "else %}\n    {%- set system_message = \"\" %}\n{%- endif %}\n{{- \"<|start_header_id|>system<|end_header_id|>"
-    "\\n\\n\" }}\n{{- \"Cutting Knowledge Date: December 2023\\n\" }}\n{{- \"Today Date: \" + date_string + \"\\n\\n\" "
-    "}}\n{{- system_message }}\n{{- \"<|eot_id|>\" }}\n{%- for message in messages %}{{- '<|start_header_id|>' + "
-    "message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' }}{%- endfor %}{%- if "
+    "{{- bos_token }}\n{%- if not date_string is defined %}\n    {%- set date_string = \"26 Jul 2024\" "
+    "%}\n{%- endif "
+    "%}\n{%- if messages[0]['role'] == 'system' %}\n    {%- set system_message = messages[0]['content']|trim "
+    "%}\n{%- "
+    "else %}\n    {%- set system_message = \"\" %}\n{%- endif %}\n{{- "
+    "\"<|start_header_id|>system<|end_header_id|>"
+    "\\n\\n\" }}\n{{- \"Cutting Knowledge Date: December 2023\\n\" }}\n{{- \"Today Date: \" + date_string + "
+    "\"\\n\\n\" "
+    "}}\n{{- system_message }}\n{{- \"<|eot_id|>\" }}\n{%- for message in messages %}{{- "
+    "'<|start_header_id|>' + "
+    "message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' }}{%- endfor "
+    "%}{%- if "
     "add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}";
 
 static json_t *added_token(int64_t id, const char *text, bool special) {
-    return json_pack("{s:I, s:s, s:b, s:b}", "id", (json_int_t)id, "content", text, "special", special, "normalized", 0);
+    return json_pack("{s:I, s:s, s:b, s:b}", "id", (json_int_t)id, "content", text, "special", special,
+                     "normalized", 0);
 }
 
-/* The vocabulary of a GGUF as a tokenizer.json with NFC, Qwen3's two tags if asked for, and a chat template. */
+/* The vocabulary of a GGUF as a tokenizer.json with NFC, Qwen3's two tags if asked for, and a chat template.
+ */
 static ew_tokenizer *as_hugging_face(const ew_gguf *gguf, const char *template, bool tags) {
     const ew_gguf_value *tokens = NULL, *types = NULL, *merges = NULL;
     ew_error error = {0};
-    assert_ok(ew_gguf_get_array(gguf, "tokenizer.ggml.tokens", EW_GGUF_STRING, NULL, &tokens, &error), &error);
-    assert_ok(ew_gguf_get_array(gguf, "tokenizer.ggml.token_type", EW_GGUF_INT64, NULL, &types, &error), &error);
-    assert_ok(ew_gguf_get_array(gguf, "tokenizer.ggml.merges", EW_GGUF_STRING, NULL, &merges, &error), &error);
+    assert_ok(ew_gguf_get_array(gguf, "tokenizer.ggml.tokens", EW_GGUF_STRING, NULL, &tokens, &error),
+              &error);
+    assert_ok(ew_gguf_get_array(gguf, "tokenizer.ggml.token_type", EW_GGUF_INT64, NULL, &types, &error),
+              &error);
+    assert_ok(ew_gguf_get_array(gguf, "tokenizer.ggml.merges", EW_GGUF_STRING, NULL, &merges, &error),
+              &error);
     json_t *vocab = json_object(), *pairs = json_array(), *added = json_array();
     ew_gguf_strings walk = ew_gguf_strings_begin(tokens);
     ew_string text;
@@ -78,16 +106,17 @@ static ew_tokenizer *as_hugging_face(const ew_gguf *gguf, const char *template, 
     }
     static const char pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
                                   "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-    json_t *root = json_pack(
-        "{s:{s:s}, s:{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, {s:s, s:b, s:b}]}, s:o, s:{s:s, s:o, s:o}}", "normalizer",
-        "type", "NFC", "pre_tokenizer", "type", "Sequence", "pretokenizers", "type", "Split", "pattern", "Regex", pattern,
-        "behavior", "Isolated", "invert", 0, "type", "ByteLevel", "add_prefix_space", 0, "use_regex", 0, "added_tokens",
-        added, "model", "type", "BPE", "vocab", vocab, "merges", pairs);
+    json_t *root =
+        json_pack("{s:{s:s}, s:{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, {s:s, s:b, s:b}]}, s:o, s:{s:s, s:o, s:o}}",
+                  "normalizer", "type", "NFC", "pre_tokenizer", "type", "Sequence", "pretokenizers", "type",
+                  "Split", "pattern", "Regex", pattern, "behavior", "Isolated", "invert", 0, "type",
+                  "ByteLevel", "add_prefix_space", 0, "use_regex", 0, "added_tokens", added, "model", "type",
+                  "BPE", "vocab", vocab, "merges", pairs);
     json_t *config = json_pack("{s:s, s:s}", "chat_template", template, "eos_token", "<|im_end|>");
     char *text_json = json_dumps(root, 0), *config_json = json_dumps(config, 0);
     ew_tokenizer *tokenizer = NULL;
-    assert_ok(ew_tokenizer_from_json(text_json, strlen(text_json), config_json, strlen(config_json), "test", &tokenizer,
-                                     &error),
+    assert_ok(ew_tokenizer_from_json(text_json, strlen(text_json), config_json, strlen(config_json), "test",
+                                     &tokenizer, &error),
               &error);
     free(text_json);
     free(config_json);
@@ -98,9 +127,9 @@ static ew_tokenizer *as_hugging_face(const ew_gguf *gguf, const char *template, 
 
 /* A small tokenizer whose vocabulary is the bytes of ASCII, with a template and the tokens that it needs. */
 static ew_status small_tokenizer(const char *template, ew_tokenizer **out, ew_error *error) {
-    static const char *const specials[] = {"<|im_start|>",     "<|im_end|>",     "<|endoftext|>",
+    static const char *const specials[] = {"<|im_start|>",      "<|im_end|>",          "<|endoftext|>",
                                            "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
-                                           "<|eot_id|>",       "<|end_of_text|>"};
+                                           "<|eot_id|>",        "<|end_of_text|>"};
     json_t *vocab = json_object(), *added = json_array();
     for (int c = 0x21; c < 0x7f; c++) {
         char text[2] = {(char)c, '\0'};
@@ -110,13 +139,14 @@ static ew_status small_tokenizer(const char *template, ew_tokenizer **out, ew_er
         json_array_append_new(added, added_token(200 + (int64_t)i, specials[i], true));
     }
     json_t *root = json_pack("{s:{s:s, s:b}, s:o, s:{s:s, s:o, s:[]}}", "pre_tokenizer", "type", "ByteLevel",
-                             "add_prefix_space", 0, "added_tokens", added, "model", "type", "BPE", "vocab", vocab,
-                             "merges");
-    json_t *config = template ? json_pack("{s:s, s:s}", "chat_template", template, "bos_token", "<|begin_of_text|>")
-                              : json_pack("{s:s}", "bos_token", "<|begin_of_text|>");
+                             "add_prefix_space", 0, "added_tokens", added, "model", "type", "BPE", "vocab",
+                             vocab, "merges");
+    json_t *config =
+        template ? json_pack("{s:s, s:s}", "chat_template", template, "bos_token", "<|begin_of_text|>")
+                 : json_pack("{s:s}", "bos_token", "<|begin_of_text|>");
     char *text_json = json_dumps(root, 0), *config_json = json_dumps(config, 0);
-    ew_status status = ew_tokenizer_from_json(text_json, strlen(text_json), config_json, strlen(config_json), "test", out,
-                                              error);
+    ew_status status = ew_tokenizer_from_json(text_json, strlen(text_json), config_json, strlen(config_json),
+                                              "test", out, error);
     free(text_json);
     free(config_json);
     json_decref(root);
@@ -130,8 +160,8 @@ static size_t read_messages(const json_t *list, ew_message *messages, size_t lim
     assert_true(json_array_size(list) <= limit);
     json_array_foreach(list, i, item) {
         const json_t *content = json_object_get(item, "content");
-        messages[i] = (ew_message){json_string_value(json_object_get(item, "role")), json_string_value(content),
-                                   json_string_length(content)};
+        messages[i] = (ew_message){json_string_value(json_object_get(item, "role")),
+                                   json_string_value(content), json_string_length(content)};
     }
     return json_array_size(list);
 }
@@ -144,9 +174,10 @@ static bool mentions_specials(const ew_message *messages, size_t n) {
     return found;
 }
 
-/* Text, ids with contents as text, and the ids of the whole text with special tokens recognised. The tiny models'
- * goldens have only the latter, which differ where a message mentions special tokens. */
-static void check_case(const ew_chat_template *chat, const ew_tokenizer *tokenizer, const json_t *item, unsigned flags) {
+/* Text, ids with contents as text, and the ids of the whole text with special tokens recognised. The tiny
+ * models' goldens have only the latter, which differ where a message mentions special tokens. */
+static void check_case(const ew_chat_template *chat, const ew_tokenizer *tokenizer, const json_t *item,
+                       unsigned flags) {
     ew_message messages[16];
     ew_chat_prompt prompt = {0};
     ew_tokens tokens = {0};
@@ -172,7 +203,8 @@ static void check_case(const ew_chat_template *chat, const ew_tokenizer *tokeniz
     ew_chat_prompt_free(&prompt);
 }
 
-static void check_family(const ew_tokenizer *tokenizer, const char *name, const char *golden_name, unsigned flags) {
+static void check_family(const ew_tokenizer *tokenizer, const char *name, const char *golden_name,
+                         unsigned flags) {
     json_t *root = golden("goldens/chat/templates.json"), *item;
     ew_chat_template chat = {0};
     ew_error error = {0};
@@ -249,7 +281,8 @@ static void test_tiny_models(void **state) {
         {"goldens/models/llama-tiny", "goldens/forward/tokenizer-llama.json", "llama3"},
         {"goldens/models/llama-tiny.gguf", "goldens/forward/tokenizer-llama.json", "llama3"}};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        ew_tokenizer *tokenizer = strstr(models[m][0], ".gguf") ? open_gguf(models[m][0]) : open_folder(models[m][0]);
+        ew_tokenizer *tokenizer =
+            strstr(models[m][0], ".gguf") ? open_gguf(models[m][0]) : open_folder(models[m][0]);
         json_t *root = golden(models[m][1]), *item;
         ew_chat_template chat = {0};
         ew_error error = {0};
@@ -268,8 +301,8 @@ static void test_tiny_models(void **state) {
 }
 
 /* Renders one question, and what follows it, with a template by text or by name. */
-static void assert_renders(const char *template, const char *name, const ew_message *messages, size_t n, unsigned flags,
-                           const char *expected) {
+static void assert_renders(const char *template, const char *name, const ew_message *messages, size_t n,
+                           unsigned flags, const char *expected) {
     ew_tokenizer *tokenizer = NULL;
     ew_chat_template chat = {0};
     ew_chat_prompt prompt = {0};
@@ -287,10 +320,12 @@ static void test_named_and_dated(void **state) {
     (void)state;
     static const ew_message question[] = {{"user", " hi ", 4}};
     static const ew_message led[] = {{"system", "Be kind.\n", 9}, {"user", "hi", 2}};
-    static const char dates[] = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: "
-                                "December 2023\nToday Date: 26 Jul 2024\n\n";
+    static const char dates[] =
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: "
+        "December 2023\nToday Date: 26 Jul 2024\n\n";
     char expected[1024];
-    snprintf(expected, sizeof expected, "%s<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>", dates);
+    snprintf(expected, sizeof expected,
+             "%s<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>", dates);
     assert_renders(llama3_1_template, NULL, question, 1, 0, expected);
     assert_renders(NULL, "llama3.1", question, 1, 0, expected);
     snprintf(expected, sizeof expected,
@@ -298,23 +333,29 @@ static void test_named_and_dated(void **state) {
     assert_renders(llama3_1_template, NULL, led, 2, 0, expected);
     assert_renders(NULL, "chatml", question, 1, EW_CHAT_GENERATE,
                    "<|im_start|>user\n hi <|im_end|>\n<|im_start|>assistant\n");
-    assert_renders(smollm2_template, "chatml", question, 1, 0,
-                   "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
-                   "<|im_start|>user\n hi <|im_end|>\n");
-    assert_renders("{% set default_system_message = 'Be {{brief}}.' %}<|im_start|>{{ role }}\n{{ content }}<|im_end|>\n",
-                   NULL, question, 1, 0, "<|im_start|>system\nBe {{brief}}.<|im_end|>\n<|im_start|>user\n hi <|im_end|>\n");
+    assert_renders(
+        smollm2_template, "chatml", question, 1, 0,
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+        "<|im_start|>user\n hi <|im_end|>\n");
+    assert_renders(
+        "{% set default_system_message = 'Be {{brief}}.' %}<|im_start|>{{ role }}\n{{ content }}<|im_end|>\n",
+        NULL, question, 1, 0,
+        "<|im_start|>system\nBe {{brief}}.<|im_end|>\n<|im_start|>user\n hi <|im_end|>\n");
 }
 
-/* Behind the last question Qwen3's template writes the thinking of a reply, the tags as text where no tokens are. */
+/* Behind the last question Qwen3's template writes the thinking of a reply, the tags as text where no tokens
+ * are. */
 static void test_qwen3_reply_last(void **state) {
     (void)state;
     static const ew_message done[] = {{"user", "a", 1}, {"assistant", "<think>\n\nx\n</think>\n\nb", 22}};
     static const ew_message bare[] = {{"user", "a", 1}, {"assistant", "b", 1}};
     static const ew_message pair[] = {{"user", "a", 1}, {"assistant", "b", 1}, {"assistant", "c", 1}};
-    assert_renders(qwen3_template, NULL, done, 2, 0,
-                   "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\nx\n</think>\n\nb<|im_end|>\n");
-    assert_renders(qwen3_template, NULL, bare, 2, 0,
-                   "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nb<|im_end|>\n");
+    assert_renders(
+        qwen3_template, NULL, done, 2, 0,
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\nx\n</think>\n\nb<|im_end|>\n");
+    assert_renders(
+        qwen3_template, NULL, bare, 2, 0,
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nb<|im_end|>\n");
     assert_renders(qwen3_template, NULL, pair, 3, 0,
                    "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
                    "<|im_start|>assistant\n<think>\n\n</think>\n\nc<|im_end|>\n");
@@ -337,8 +378,10 @@ static void test_refusals(void **state) {
     assert_not_recognized("{{ messages }}");
     assert_not_recognized("{{ '<|user|>\\n' + content + '<|end|>\\n<|im_start|>' }}{{ '<|im_end|>\\n' }}");
     /* thinking that cannot be switched off; dates of another model's header */
-    assert_not_recognized("{{ '<|im_start|>' + role + '\\n' + content + '<|im_end|>\\n' }}{{ '<|im_start|>assistant\\n<think>\\n' }}");
-    assert_not_recognized("{{ '<|im_start|>system\\n## Metadata\\n' }}{{ '<|im_start|>' + role + '\\n' + content + '<|im_end|>\\n' }}");
+    assert_not_recognized("{{ '<|im_start|>' + role + '\\n' + content + '<|im_end|>\\n' }}{{ "
+                          "'<|im_start|>assistant\\n<think>\\n' }}");
+    assert_not_recognized("{{ '<|im_start|>system\\n## Metadata\\n' }}{{ '<|im_start|>' + role + '\\n' + "
+                          "content + '<|im_end|>\\n' }}");
     ew_tokenizer *tokenizer = NULL;
     ew_chat_template chat = {0};
     ew_chat_prompt prompt = {0};
@@ -360,9 +403,10 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_qwen_families),    cmocka_unit_test(test_smollm2),
-                                       cmocka_unit_test(test_llama3),           cmocka_unit_test(test_tiny_models),
-                                       cmocka_unit_test(test_named_and_dated),  cmocka_unit_test(test_qwen3_reply_last),
-                                       cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_qwen_families),   cmocka_unit_test(test_smollm2),
+        cmocka_unit_test(test_llama3),          cmocka_unit_test(test_tiny_models),
+        cmocka_unit_test(test_named_and_dated), cmocka_unit_test(test_qwen3_reply_last),
+        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Steps of all kinds, behaviors, added tokens with all their conditions: ids as the `tokenizers` library has them
- * (tests/data/text/pipelines.json). And the same vocabulary as vocab.json + merges.txt. */
+/* Steps of all kinds, behaviors, added tokens with all their conditions: ids as the `tokenizers` library has
+ * them (tests/data/text/pipelines.json). And the same vocabulary as vocab.json + merges.txt. */
 #include "text_support.h"
 
 #include "base/file.h"
@@ -25,8 +25,9 @@ static void check_pipeline(json_t *base, const json_t *item, size_t index) {
     json_object_set(root, "added_tokens", json_object_get(item, "added"));
     json_object_set(root, "normalizer", json_object_get(item, "normalizer"));
     json_object_set_new(root, "post_processor", json_null());
-    json_object_set_new(root, "pre_tokenizer",
-                        json_pack("{s:s, s:O}", "type", "Sequence", "pretokenizers", json_object_get(item, "steps")));
+    json_object_set_new(
+        root, "pre_tokenizer",
+        json_pack("{s:s, s:O}", "type", "Sequence", "pretokenizers", json_object_get(item, "steps")));
     ew_tokenizer *tokenizer = from_json(root, &error);
     if (!tokenizer) {
         fail_msg("pipeline %zu: %s", index, error.message);
@@ -40,7 +41,8 @@ static void check_pipeline(json_t *base, const json_t *item, size_t index) {
 
 static void test_pipelines(void **state) {
     (void)state;
-    json_t *base = golden("goldens/models/llama-tiny/tokenizer.json"), *cases = golden("text/pipelines.json"), *item;
+    json_t *base = golden("goldens/models/llama-tiny/tokenizer.json"), *cases = golden("text/pipelines.json"),
+           *item;
     size_t i;
     if (base && cases) {
         json_array_foreach(json_object_get(cases, "cases"), i, item) {
@@ -88,19 +90,21 @@ static void write_old_folder(const char *folder, const json_t *tokenizer, const 
     write_file(folder, "merges.txt", merges.data);
     write_file(folder, "config.json", config);
     write_file(folder, "chat_template.jinja", "{{ 'new' }}");
-    write_file(folder, "tokenizer_config.json",
-               "{\"eos_token\": {\"content\": \"<|im_end|>\"}, \"chat_template\": \"{{ 'old' }}\", "
-               "\"added_tokens_decoder\": {\"317\": {\"content\": \"<|endoftext|>\", \"special\": true}, \"318\": "
-               "{\"content\": \"<|im_start|>\", \"special\": true}, \"319\": {\"content\": \"<|im_end|>\", \"special\": "
-               "true}}}");
+    write_file(
+        folder, "tokenizer_config.json",
+        "{\"eos_token\": {\"content\": \"<|im_end|>\"}, \"chat_template\": \"{{ 'old' }}\", "
+        "\"added_tokens_decoder\": {\"317\": {\"content\": \"<|endoftext|>\", \"special\": true}, \"318\": "
+        "{\"content\": \"<|im_start|>\", \"special\": true}, \"319\": {\"content\": \"<|im_end|>\", "
+        "\"special\": "
+        "true}}}");
     free(vocab);
     ew_buffer_free(&merges);
 }
 
 static void test_vocab_and_merges(void **state) {
     (void)state;
-    static const char *const names[] = {"vocab.json",          "merges.txt",            "config.json",
-                                        "chat_template.jinja", "tokenizer_config.json", NULL};
+    static const char *const names[] = {
+        "vocab.json", "merges.txt", "config.json", "chat_template.jinja", "tokenizer_config.json", NULL};
     json_t *root = golden("goldens/models/qwen2-tiny/tokenizer.json"), *item;
     json_t *vectors = golden("goldens/forward/tokenizer-qwen.json");
     char folder[] = "/tmp/edgewise-text-XXXXXX";
@@ -114,7 +118,8 @@ static void test_vocab_and_merges(void **state) {
         write_old_folder(folder, root, "qwen2");
         assert_ok(ew_tokenizer_open_folder(folder, &tokenizer, &error), &error);
         json_array_foreach(json_object_get(vectors, "strings"), i, item) {
-            assert_encodes(tokenizer, json_object_get(item, "text"), EW_ENCODE_SPECIALS, json_object_get(item, "ids"));
+            assert_encodes(tokenizer, json_object_get(item, "text"), EW_ENCODE_SPECIALS,
+                           json_object_get(item, "ids"));
         }
         assert_int_equal(ew_tokenizer_eos(tokenizer), 319);
         assert_true(ew_string_is(ew_tokenizer_chat_template(tokenizer), "{{ 'new' }}"));
@@ -129,6 +134,7 @@ static void test_vocab_and_merges(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines), cmocka_unit_test(test_vocab_and_merges)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines),
+                                       cmocka_unit_test(test_vocab_and_merges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,8 @@
 #include "text/pattern.h"
 
 /* A tokenizer.json with parts of it exchanged; `%s` where the tests put their own. */
-#define MODEL "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
+#define MODEL                                                                                                \
+    "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
 #define STEPS "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}"
 
 static void assert_refused(const char *json, const char *named) {
@@ -28,31 +29,46 @@ static void test_json(void **state) {
     assert_refused("{}", "\"model\"");
     assert_refused("{" MODEL "}", "ByteLevel");
     assert_refused("{" STEPS ", \"model\": {\"type\": \"Unigram\"}}", "Unigram");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"dropout\": 0.1, \"vocab\": {}, \"merges\": []}}", "dropout");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {}, \"merges\": []}}",
-                   "byte_fallback");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"end_of_word_suffix\": \"</w>\"}}", "end_of_word_suffix");
+    assert_refused("{" STEPS
+                   ", \"model\": {\"type\": \"BPE\", \"dropout\": 0.1, \"vocab\": {}, \"merges\": []}}",
+                   "dropout");
+    assert_refused(
+        "{" STEPS ", \"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {}, \"merges\": []}}",
+        "byte_fallback");
+    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"end_of_word_suffix\": \"</w>\"}}",
+                   "end_of_word_suffix");
     assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"surprise\": 1}}", "surprise");
     assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}}}", "merges");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}", "'b'");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a\"]}}", "'a'");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]}}", "merge 0");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}}", "-1");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 99999999}, \"merges\": []}}", "99999999");
-    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}", "id 0");
+    assert_refused(
+        "{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}", "'b'");
+    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a\"]}}",
+                   "'a'");
+    assert_refused("{" STEPS
+                   ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]}}",
+                   "merge 0");
+    assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}}",
+                   "-1");
+    assert_refused("{" STEPS
+                   ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 99999999}, \"merges\": []}}",
+                   "99999999");
+    assert_refused("{" STEPS
+                   ", \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}",
+                   "id 0");
     assert_refused("{" STEPS ", \"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}}", "empty");
     assert_refused("{" STEPS ", " MODEL ", \"normalizer\": {\"type\": \"Lowercase\"}}", "Lowercase");
     assert_refused("{" STEPS ", " MODEL ", \"decoder\": {\"type\": \"WordPiece\"}}", "WordPiece");
-    assert_refused("{" STEPS ", " MODEL ", \"post_processor\": {\"type\": \"BertProcessing\"}}", "BertProcessing");
+    assert_refused("{" STEPS ", " MODEL ", \"post_processor\": {\"type\": \"BertProcessing\"}}",
+                   "BertProcessing");
     assert_refused("{" STEPS ", " MODEL ", \"added_tokens\": [{\"id\": 0, \"content\": \"x\"}]}", "'x'");
     assert_refused("{" STEPS ", " MODEL ", \"added_tokens\": [{\"id\": 7, \"content\": \"\"}]}", "0 bytes");
     assert_refused("{\"pre_tokenizer\": {\"type\": \"Metaspace\"}, " MODEL "}", "Metaspace");
     assert_refused("{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"odd\": 1}, " MODEL "}", "odd");
-    assert_refused("{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+    assert_refused("{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
+                   "\"ByteLevel\"}, {\"type\": "
                    "\"Digits\"}]}, " MODEL "}",
                    "Digits");
-    assert_refused("{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"x\"}, \"behavior\": \"Shuffled\"}, " MODEL
-                   "}",
+    assert_refused("{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"x\"}, "
+                   "\"behavior\": \"Shuffled\"}, " MODEL "}",
                    "Shuffled");
 }
 
@@ -68,10 +84,11 @@ static void assert_pattern(const char *pattern, ew_status expected) {
 
 static void test_patterns(void **state) {
     (void)state;
-    static const char *const unknown[] = {"[a[b]]",   "[a&&b]", "[[:alpha:]]", "[]a]",   "a{2}+",  "a{2}?", "(?<n>a)",
-                                          "(?m)a",    "a(?i)b", "(*UTF)a",     "\\b",    "\\1",    "\\K",   "\\Q",
-                                          "[\\W]",    "\\p",    "\\pL",        "\\p{1}", "(?#x)",  "\\xg",  "\\u12",
-                                          "(?(1)a)", "\\G",    "\\X",         "\\R",    "\\",     "(?R)",  "\\C"};
+    static const char *const unknown[] = {"[a[b]]",  "[a&&b]", "[[:alpha:]]", "[]a]",    "a{2}+", "a{2}?",
+                                          "(?<n>a)", "(?m)a",  "a(?i)b",      "(*UTF)a", "\\b",   "\\1",
+                                          "\\K",     "\\Q",    "[\\W]",       "\\p",     "\\pL",  "\\p{1}",
+                                          "(?#x)",   "\\xg",   "\\u12",       "(?(1)a)", "\\G",   "\\X",
+                                          "\\R",     "\\",     "(?R)",        "\\C"};
     static const char *const wrong[] = {"(", "[a", "a**", "\\p{Nonesuch}", "(?<=a+)b", ")"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         assert_pattern(unknown[i], EW_ERROR_UNSUPPORTED);
@@ -86,9 +103,10 @@ static void test_patterns(void **state) {
 /* Backtracking without end is stopped. */
 static void test_match_limit(void **state) {
     (void)state;
-    static const char json[] = "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", "
-                               "\"pattern\": {\"Regex\": \"(a|aa|b?a)+c\"}, \"behavior\": \"Isolated\"}, {\"type\": "
-                               "\"ByteLevel\"}]}, " MODEL "}";
+    static const char json[] =
+        "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", "
+        "\"pattern\": {\"Regex\": \"(a|aa|b?a)+c\"}, \"behavior\": \"Isolated\"}, {\"type\": "
+        "\"ByteLevel\"}]}, " MODEL "}";
     ew_tokenizer *tokenizer = NULL;
     ew_tokens tokens = {0};
     ew_error error = {0};
@@ -98,7 +116,8 @@ static void test_match_limit(void **state) {
     assert_ok(ew_tokenizer_from_json(json, sizeof json - 1, NULL, 0, "test", &tokenizer, &error), &error);
     assert_ok(ew_tokenizer_encode(tokenizer, "b", 1, 0, &tokens, &error), &error);
     assert_int_equal(tokens.count, 1);
-    assert_int_equal(ew_tokenizer_encode(tokenizer, text, sizeof text, 0, &tokens, &error), EW_ERROR_UNSUPPORTED);
+    assert_int_equal(ew_tokenizer_encode(tokenizer, text, sizeof text, 0, &tokens, &error),
+                     EW_ERROR_UNSUPPORTED);
     assert_int_equal(tokens.count, 1);
     ew_tokens_free(&tokens);
     ew_tokenizer_close(tokenizer);
@@ -114,8 +133,8 @@ static void put_strings(ew_buffer *b, const char *key, const char *const texts[]
     }
 }
 
-static ew_status open_metadata(const char *model, const char *pre, const char *architecture, const char *merge,
-                               uint32_t bos, ew_error *error) {
+static ew_status open_metadata(const char *model, const char *pre, const char *architecture,
+                               const char *merge, uint32_t bos, ew_error *error) {
     static const char *const tokens[] = {"a", "b", "ab"};
     ew_buffer file = {0};
     ew_gguf *gguf = NULL;
@@ -168,7 +187,8 @@ static void test_damaged_tables(void **state) {
     for (size_t size = 0; size < blob.length; size += size < 256 ? 1 : 61) {
         assert_int_equal(ew_tokenizer_open_blob(blob.data, size, "cut", &other, &error), EW_ERROR_FORMAT);
     }
-    assert_int_equal(ew_tokenizer_open_blob(blob.data + 1, blob.length - 1, "shifted", &other, &error), EW_ERROR_FORMAT);
+    assert_int_equal(ew_tokenizer_open_blob(blob.data + 1, blob.length - 1, "shifted", &other, &error),
+                     EW_ERROR_FORMAT);
     size_t opened = 0;
     for (size_t i = 0; i < blob.length; i++) {
         char kept = blob.data[i];
@@ -194,7 +214,8 @@ static void test_detokenizer(void **state) {
     (void)state;
     ew_tokenizer *tokenizer = open_folder("goldens/models/qwen2-tiny");
     static const char text[] = "n\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x91\xa9\xe2\x80\x8d\xff x\xe6\x97";
-    static const char shown[] = "n\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x91\xa9\xe2\x80\x8d\xef\xbf\xbd x\xef\xbf\xbd";
+    static const char shown[] =
+        "n\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x91\xa9\xe2\x80\x8d\xef\xbf\xbd x\xef\xbf\xbd";
     ew_detokenizer stream = {0};
     ew_buffer out = {0};
     ew_tokens tokens = {0};
@@ -239,8 +260,9 @@ static void test_normalize(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),        cmocka_unit_test(test_patterns),       cmocka_unit_test(test_match_limit),
-        cmocka_unit_test(test_gguf),        cmocka_unit_test(test_damaged_tables), cmocka_unit_test(test_detokenizer),
+        cmocka_unit_test(test_json),           cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_match_limit),    cmocka_unit_test(test_gguf),
+        cmocka_unit_test(test_damaged_tables), cmocka_unit_test(test_detokenizer),
         cmocka_unit_test(test_normalize)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

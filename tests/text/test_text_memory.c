@@ -1,5 +1,5 @@
-/* Every allocation of opening a tokenizer, encoding and rendering is made to fail once: the call must say so and leak
- * nothing. The linker sends the rooms' calls here (extra.cmake), Jansson's come by its own hook. */
+/* Every allocation of opening a tokenizer, encoding and rendering is made to fail once: the call must say so
+ * and leak nothing. The linker sends the rooms' calls here (extra.cmake), Jansson's come by its own hook. */
 #include "text_support.h"
 
 #include "text/chat_template.h"
@@ -40,16 +40,22 @@ void *__wrap_realloc(void *memory, size_t size) {
     return fails() ? NULL : __real_realloc(memory, size);
 }
 
-/* ByteLevel alone would do; Digits, NFC, an added token and a template bring the other rooms' allocations in. */
-static const char json[] =
-    "{\"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
-    "\"Digits\", \"individual_digits\": true}, {\"type\": \"Split\", \"pattern\": {\"String\": \"-\"}, \"behavior\": "
-    "\"MergedWithNext\"}, {\"type\": \"ByteLevel\"}]}, \"added_tokens\": [{\"id\": 9, \"content\": \"<|im_start|>\", "
-    "\"special\": true}, {\"id\": 10, \"content\": \"<|im_end|>\", \"special\": true, \"normalized\": true}], \"model\": "
-    "{\"type\": \"BPE\", \"ignore_merges\": true, \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"\\u0120\": 3}, \"merges\": "
-    "[\"a b\"]}}";
-static const char config[] = "{\"eos_token\": \"<|im_end|>\", \"chat_template\": \"{{ '<|im_start|>system\\\\nBe "
-                             "kind.<|im_end|>\\\\n' }}\"}";
+/* ByteLevel alone would do; Digits, NFC, an added token and a template bring the other rooms' allocations in.
+ */
+static const char json[] = "{\"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": "
+                           "\"Sequence\", \"pretokenizers\": [{\"type\": "
+                           "\"Digits\", \"individual_digits\": true}, {\"type\": \"Split\", \"pattern\": "
+                           "{\"String\": \"-\"}, \"behavior\": "
+                           "\"MergedWithNext\"}, {\"type\": \"ByteLevel\"}]}, \"added_tokens\": [{\"id\": 9, "
+                           "\"content\": \"<|im_start|>\", "
+                           "\"special\": true}, {\"id\": 10, \"content\": \"<|im_end|>\", \"special\": true, "
+                           "\"normalized\": true}], \"model\": "
+                           "{\"type\": \"BPE\", \"ignore_merges\": true, \"vocab\": {\"a\": 0, \"b\": 1, "
+                           "\"ab\": 2, \"\\u0120\": 3}, \"merges\": "
+                           "[\"a b\"]}}";
+static const char config[] =
+    "{\"eos_token\": \"<|im_end|>\", \"chat_template\": \"{{ '<|im_start|>system\\\\nBe "
+    "kind.<|im_end|>\\\\n' }}\"}";
 
 static ew_status work(ew_error *error) {
     static const char text[] = "abab-ab 12 e\xcc\x81 <|im_start|> \xff";
@@ -112,7 +118,8 @@ static void test_all_fail_from_one_on(void **state) {
     fail_each();
 }
 
-/* Without Jansson: its scanner drops a character of a string when one allocation fails and the next does not. */
+/* Without Jansson: its scanner drops a character of a string when one allocation fails and the next does not.
+ */
 static void test_only_one_fails(void **state) {
     (void)state;
     only_one = true;

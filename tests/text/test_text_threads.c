@@ -5,7 +5,8 @@
 
 enum { N_THREADS = 4, N_ROUNDS = 25 };
 
-static const char text[] = "Hello, w\xc3\xb6rld! 1234 don't\n\n  e\xcc\x81 \xe6\x97\xa5\xe6\x9c\xac <|im_start|>user\n aaaaaaaaaaaaaaaaaaaaaa";
+static const char text[] = "Hello, w\xc3\xb6rld! 1234 don't\n\n  e\xcc\x81 \xe6\x97\xa5\xe6\x9c\xac "
+                           "<|im_start|>user\n aaaaaaaaaaaaaaaaaaaaaa";
 
 typedef struct job {
     const ew_tokenizer *tokenizer;
@@ -18,7 +19,8 @@ static void *encode_often(void *argument) {
     j->equal = true;
     for (int i = 0; i < N_ROUNDS; i++) {
         ew_tokens tokens = {0};
-        j->equal &= ew_tokenizer_encode(j->tokenizer, text, sizeof text - 1, EW_ENCODE_SPECIALS, &tokens, NULL) == EW_OK &&
+        j->equal &= ew_tokenizer_encode(j->tokenizer, text, sizeof text - 1, EW_ENCODE_SPECIALS, &tokens,
+                                        NULL) == EW_OK &&
                     tokens.count == j->expected->count &&
                     memcmp(tokens.ids, j->expected->ids, tokens.count * sizeof *tokens.ids) == 0;
         ew_tokens_free(&tokens);
@@ -36,7 +38,8 @@ static void test_threads(void **state) {
     if (!tokenizer) {
         return;
     }
-    assert_ok(ew_tokenizer_encode(tokenizer, text, sizeof text - 1, EW_ENCODE_SPECIALS, &expected, &error), &error);
+    assert_ok(ew_tokenizer_encode(tokenizer, text, sizeof text - 1, EW_ENCODE_SPECIALS, &expected, &error),
+              &error);
     for (int i = 0; i < N_THREADS; i++) {
         jobs[i] = (job){tokenizer, &expected, false};
         assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &jobs[i]), 0);

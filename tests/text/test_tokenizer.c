@@ -1,4 +1,5 @@
-/* The tokenizer against goldens of the `tokenizers` library: every string, every way of opening, to the token. */
+/* The tokenizer against goldens of the `tokenizers` library: every string, every way of opening, to the
+ * token. */
 #include "text_support.h"
 
 #include "base/file.h"
@@ -37,7 +38,8 @@ static void check_long(const ew_tokenizer *tokenizer, const json_t *root) {
         for (json_int_t n = 0; n < times; n++) {
             ew_buffer_append_text(&text, unit);
         }
-        assert_ok(ew_tokenizer_encode(tokenizer, text.data, text.length, EW_ENCODE_TEXT, &tokens, &error), &error);
+        assert_ok(ew_tokenizer_encode(tokenizer, text.data, text.length, EW_ENCODE_TEXT, &tokens, &error),
+                  &error);
         assert_int_equal(tokens.count, json_integer_value(json_object_get(item, "count")));
         digest_ids(&tokens, hex);
         assert_string_equal(hex, json_string_value(json_object_get(item, "sha256_of_le_u32")));
@@ -74,7 +76,8 @@ static void test_smollm2_gguf(void **state) {
 
 static void test_qwen2_gguf(void **state) {
     (void)state;
-    check_vectors(open_gguf("data/tokenizer/qwen2-vocab.gguf"), golden("goldens/tokenizer/qwen2_vectors.json"), "ids");
+    check_vectors(open_gguf("data/tokenizer/qwen2-vocab.gguf"),
+                  golden("goldens/tokenizer/qwen2_vectors.json"), "ids");
 }
 
 /* llama.cpp's own strings: texts between separator lines, one line of ids each. */
@@ -130,10 +133,12 @@ static void check_tiny(ew_tokenizer *tokenizer, const char *vectors, bool normal
             continue; /* a GGUF does not say that its model normalizes */
         }
         assert_encodes(tokenizer, text, EW_ENCODE_SPECIALS, json_object_get(item, "ids"));
-        assert_encodes(tokenizer, text, EW_ENCODE_SPECIALS | EW_ENCODE_BOS, json_object_get(item, "ids_with_special"));
+        assert_encodes(tokenizer, text, EW_ENCODE_SPECIALS | EW_ENCODE_BOS,
+                       json_object_get(item, "ids_with_special"));
     }
     json_array_foreach(json_object_get(root, "chat"), i, item) {
-        assert_encodes(tokenizer, json_object_get(item, "text"), EW_ENCODE_SPECIALS, json_object_get(item, "ids"));
+        assert_encodes(tokenizer, json_object_get(item, "text"), EW_ENCODE_SPECIALS,
+                       json_object_get(item, "ids"));
     }
     json_decref(root);
 }
@@ -192,7 +197,8 @@ static double seconds_since(const struct timespec *start) {
 /* Ten times the text must not take a hundred times the time, whatever it is made of. */
 static void test_long_strings(void **state) {
     (void)state;
-    static const char *const units[] = {"x", " ", "\n", "9", "'", "\xcc\x81\xcc\xa3", "a\xcc\xa3\xcc\x81", "\xff", " \n", "<|im_"};
+    static const char *const units[] = {
+        "x", " ", "\n", "9", "'", "\xcc\x81\xcc\xa3", "a\xcc\xa3\xcc\x81", "\xff", " \n", "<|im_"};
     ew_tokenizer *tokenizer = open_folder("goldens/models/qwen2-tiny");
     ew_error error = {0};
     for (size_t u = 0; tokenizer && u < sizeof units / sizeof *units; u++) {
@@ -205,14 +211,17 @@ static void test_long_strings(void **state) {
                 ew_buffer_append_text(&text, units[u]);
             }
             clock_gettime(CLOCK_MONOTONIC, &start);
-            assert_ok(ew_tokenizer_encode(tokenizer, text.data, text.length, EW_ENCODE_SPECIALS, &tokens, &error), &error);
+            assert_ok(
+                ew_tokenizer_encode(tokenizer, text.data, text.length, EW_ENCODE_SPECIALS, &tokens, &error),
+                &error);
             elapsed[big] = seconds_since(&start);
             assert_true(tokens.count > 0);
             ew_tokens_free(&tokens);
             ew_buffer_free(&text);
         }
         if (elapsed[1] > 0.05 && elapsed[1] > 40 * elapsed[0]) {
-            fail_msg("200,000 bytes of '%s' took %.3f s, 20,000 took %.3f s", units[u], elapsed[1], elapsed[0]);
+            fail_msg("200,000 bytes of '%s' took %.3f s, 20,000 took %.3f s", units[u], elapsed[1],
+                     elapsed[0]);
         }
     }
     ew_tokenizer_close(tokenizer);
@@ -221,7 +230,8 @@ static void test_long_strings(void **state) {
 /* Broken bytes keep their own tokens and leave their neighbours alone. */
 static void test_broken_utf8(void **state) {
     (void)state;
-    static const char *const texts[] = {"a\xffz", "\xc3", "\xe2\x82", "\xf0\x9f\x98 x", "\xed\xa0\x80", "ok\x80\x81\x82", "\xc0\xaf"};
+    static const char *const texts[] = {"a\xffz",       "\xc3",           "\xe2\x82", "\xf0\x9f\x98 x",
+                                        "\xed\xa0\x80", "ok\x80\x81\x82", "\xc0\xaf"};
     ew_tokenizer *tokenizer = open_folder("goldens/models/qwen2-tiny");
     ew_error error = {0};
     for (size_t i = 0; tokenizer && i < sizeof texts / sizeof *texts; i++) {

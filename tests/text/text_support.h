@@ -94,7 +94,8 @@ static inline void assert_encodes(const ew_tokenizer *tokenizer, const json_t *t
     ew_tokens tokens = {0};
     ew_error error = {0};
     const char *bytes = json_string_value(text);
-    assert_ok(ew_tokenizer_encode(tokenizer, bytes, json_string_length(text), flags, &tokens, &error), &error);
+    assert_ok(ew_tokenizer_encode(tokenizer, bytes, json_string_length(text), flags, &tokens, &error),
+              &error);
     assert_ids(&tokens, expected, bytes);
     ew_tokens_free(&tokens);
 }
