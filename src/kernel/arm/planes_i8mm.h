@@ -2,7 +2,7 @@
 #ifndef EW_KERNEL_PLANES_I8MM_H
 #define EW_KERNEL_PLANES_I8MM_H
 
-#include "kernel/lanes/dot_tiles.h"
+#include "kernel/lanes/tile_view.h"
 
 /* Rows 2 i and 2 i + 1: row times hi, row times lo, next row times hi, next row times lo. */
 typedef struct {
@@ -41,13 +41,26 @@ LANES_INLINE i32x16 planes_total(const plane_sums *sums) {
     return ints_add(ints_times_256(hi), lo);
 }
 
-/* dots[r] += the product of tile r, x being hi 32, lo 32. SMMLA takes nibbles and signed codes alike. */
-LANES_INLINE void dot_tiles_int16(i32x16 *dots, bytes64 (*w)[8], int n_tiles, const int8_t *x, ew_matrix_format format) {
-    (void)format;
+/* S_b of a block for n_tiles tiles and shape.n_tokens tokens: SMMLA where a token has two planes, else SDOT. */
+LANES_INLINE void block_products(const tile_view *tiles, int n_tiles, size_t block, const ew_activations *x, size_t index,
+                                 matmul_shape shape, i32x16 (*dots)[LANES_TOKENS]) {
     for (int r = 0; r < n_tiles; r++) {
-        plane_sums sums = planes_start(0);
-        planes_dot(&sums, w[r], x);
-        dots[r] = ints_add(dots[r], planes_total(&sums));
+        bytes64 w[8];
+        unpack_block(&tiles[r], block, shape.format, w);
+        for (int i = 0; i < shape.n_tokens; i++) {
+            size_t at = index + (size_t)i * x->n_blocks;
+            int32_t start = -code_bias(shape.format) * x->sums[at];
+            if (shape.type == EW_ACTIVATION_INT16) {
+                plane_sums sums = planes_start(start);
+                planes_dot(&sums, w, x->codes + at * 64);
+                dots[r][i] = planes_total(&sums);
+                continue;
+            }
+            dots[r][i] = ints_set(start);
+            for (int v = 0; v < 8; v++) {
+                dots[r][i] = dot_quad(dots[r][i], w[v], x->codes + at * 32 + 4 * v, shape.format);
+            }
+        }
     }
 }
 

@@ -50,7 +50,9 @@ LANES_INLINE void group_int8(const tile_view *tile, const ew_activations *x, siz
         for (int i = 0; i < shape.n_tokens; i++) {
             size_t index = (token + (size_t)i) * x->n_blocks + block;
             i32x16 sum = ints_set(-code_bias(shape.format) * x->sums[index]);
-            dot_tiles_int8(&sum, &w, 1, x->codes + index * 32, shape.format);
+            for (int v = 0; v < 8; v++) {
+                sum = dot_quad(sum, w[v], x->codes + index * 32 + 4 * v, shape.format);
+            }
             p[i] = lanes_fma(lanes_set(x->scales[index]), ints_to_lanes(sum), p[i]);
             t[i] = fmaf(x->scales[index], (float)x->sums[index], t[i]);
         }
