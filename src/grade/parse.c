@@ -8,9 +8,22 @@ enum { DEPTH_LIMIT = 200 };
 bool ew_enter(ew_parser *parser) { return ++parser->depth <= DEPTH_LIMIT && ew_work_spend(parser->work, 5); }
 void ew_leave(ew_parser *parser) { parser->depth--; }
 
+/* The [ that closes a half-open interval of the French kind, [0, 1[. */
+static bool closes_interval(const ew_parser *parser) {
+    if (ew_token_at(parser)->id != '[') {
+        return false;
+    }
+    switch (ew_token_ahead(parser, 1)) {
+    case T_END: case T_UNION: case T_INTERSECTION: case T_DIFFERENCE: case T_COMMA: case T_CLOSE: case T_RELATION:
+    case T_AND: case T_OR: return true;
+    default: return false;
+    }
+}
+
 bool ew_starts_factor(const ew_parser *parser) {
     switch (ew_token_at(parser)->type) {
-    case T_NUMBER: case T_BASED: case T_NAME: case T_CONSTANT: case T_FUNCTION: case T_OPEN: case T_FLOOR: case T_CEIL:
+    case T_OPEN: return !closes_interval(parser);
+    case T_NUMBER: case T_BASED: case T_NAME: case T_CONSTANT: case T_FUNCTION: case T_FLOOR: case T_CEIL:
     case T_ABS: case T_BRACE: case T_SET: case T_FRAC: case T_SQRT: case T_CUBE_ROOT: case T_BINOM: case T_BEGIN:
     case T_ACCENT: case T_OVERLINE: case T_MONEY: return true;
     case T_BAR: return parser->bars == 0 && !parser->building;

@@ -13,9 +13,12 @@ typedef struct ew_parser {
     bool building; /* inside a set builder's first half: a bar ends it */
 } ew_parser;
 
-static inline ew_token *ew_token_at(const ew_parser *parser) { return &parser->tokens[parser->at]; }
+/* The token at hand; T_END for ever behind the last, wherever a failing parse has run to. */
+static inline ew_token *ew_token_at(const ew_parser *parser) {
+    return &parser->tokens[parser->at < parser->count ? parser->at : parser->count];
+}
 static inline uint8_t ew_token_ahead(const ew_parser *parser, size_t n) {
-    return parser->at + n <= parser->count ? parser->tokens[parser->at + n].type : (uint8_t)T_END;
+    return parser->at + n < parser->count ? parser->tokens[parser->at + n].type : (uint8_t)T_END;
 }
 static inline bool ew_accept(ew_parser *parser, ew_token_type type) {
     if (ew_token_at(parser)->type == type) {

@@ -442,8 +442,9 @@ static ew_expr *parse_call(ew_parser *parser) {
 }
 
 static ew_expr *parse_command(ew_parser *parser) {
-    ew_token *token = &parser->tokens[parser->at++];
+    const ew_token *token = ew_token_at(parser);
     ew_expr *a, *b;
+    parser->at++;
     switch (token->type) {
     case T_FRAC:
         a = ew_parse_argument(parser);

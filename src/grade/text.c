@@ -21,9 +21,10 @@ static size_t strip_pair(ew_span *s, const char *open, const char *close) {
     return 0;
 }
 
+/* How many unescaped `c`; three mean many. */
 static size_t count_char(ew_span s, char c) {
     size_t n = 0;
-    for (size_t i = 0; i < s.length; i++) {
+    for (size_t i = 0; i < s.length && n < 3; i++) {
         n += s.text[i] == c && (i == 0 || s.text[i - 1] != '\\');
     }
     return n;
