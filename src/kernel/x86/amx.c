@@ -27,6 +27,8 @@ enum {
 /* Tile registers, for intrinsics that paste the number: sums of the two planes, inputs of the two planes, weights. */
 #define SUMS_HI 0
 #define SUMS_LO 1
+#define NEXT_HI 2
+#define NEXT_LO 3
 #define INPUTS_HI 4
 #define INPUTS_LO 5
 #define WEIGHTS 6
@@ -99,22 +101,31 @@ static void find_offset_inputs(const amx_span *span, size_t token, size_t n) {
     }
 }
 
-/* Sums of both planes over blocks begin .. end - 1 into out[0] and out[1]. */
-LANES_INLINE void sum_planes(const amx_span *span, size_t token, size_t begin, size_t end, amx_sums *out) {
+/* Sums of both planes over blocks begin .. end - 1 into out[0] and out[1]. Two sets of tile registers take turns. */
+#define SUM_PLANES(hi, lo)                                                                                            \
+    do {                                                                                                               \
+        _tile_zero(hi);                                                                                                \
+        _tile_zero(lo);                                                                                                \
+        for (size_t block = begin; block < end; block++) {                                                             \
+            _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);                               \
+            _tile_loadd(INPUTS_HI, codes + block * 64, stride);                                                        \
+            _tile_dpbssd(hi, INPUTS_HI, WEIGHTS);                                                                      \
+            _tile_loadd(INPUTS_LO, codes + block * 64 + 32, stride);                                                   \
+            _tile_dpbssd(lo, INPUTS_LO, WEIGHTS);                                                                      \
+        }                                                                                                              \
+        _tile_stored(hi, out[0], 64);                                                                                  \
+        _tile_stored(lo, out[1], 64);                                                                                  \
+    } while (0)
+LANES_INLINE void sum_planes(const amx_span *span, size_t token, size_t begin, size_t end, bool odd, amx_sums *out) {
     const int8_t *codes = span->x->codes + token * span->x->n_blocks * 64;
     long stride = (long)(span->x->n_blocks * 64);
-    _tile_zero(SUMS_HI);
-    _tile_zero(SUMS_LO);
-    for (size_t block = begin; block < end; block++) {
-        _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);
-        _tile_loadd(INPUTS_HI, codes + block * 64, stride);
-        _tile_dpbssd(SUMS_HI, INPUTS_HI, WEIGHTS);
-        _tile_loadd(INPUTS_LO, codes + block * 64 + 32, stride);
-        _tile_dpbssd(SUMS_LO, INPUTS_LO, WEIGHTS);
+    if (odd) {
+        SUM_PLANES(NEXT_HI, NEXT_LO);
+    } else {
+        SUM_PLANES(SUMS_HI, SUMS_LO);
     }
-    _tile_stored(SUMS_HI, out[0], 64);
-    _tile_stored(SUMS_LO, out[1], 64);
 }
+#undef SUM_PLANES
 
 LANES_INLINE void sum_block_int8(const amx_span *span, size_t token, size_t block, amx_sums *out) {
     _tile_zero(SUMS_LO);
@@ -135,7 +146,7 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_
         amx_sums *out = sums[group & 1];
         f32x16 p[AMX_TOKENS];
         if (shape.type == EW_ACTIVATION_INT16) {
-            sum_planes(span, token, begin, end, out);
+            sum_planes(span, token, begin, end, group & 1, out);
             for (int i = 0; i < shape.n_tokens; i++) {
                 p[i] = ints_to_lanes(ints_add(ints_times_256(ints_load(out[0][i])), ints_load(out[1][i])));
                 p[i] = groups == GROUP_ROW ? lanes_add(sum[i], p[i]) : p[i];
@@ -170,6 +181,42 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_
             }
         }
         begin = end;
+    }
+}
+
+/* One group of one block from its stored sums. */
+LANES_INLINE void add_sums(const amx_span *span, size_t block, matmul_shape shape, amx_sums *in, f32x16 *sum) {
+    f32x16 scale = group_factor(span->tile.scales, false, block);
+    for (int i = 0; i < shape.n_tokens; i++) {
+        i32x16 dots = ints_add(ints_times_256(ints_load(in[0][i])), ints_load(in[1][i]));
+        sum[i] = lanes_fma(scale, ints_to_lanes(dots), sum[i]);
+    }
+    if (shape.format == EW_MATRIX_INT4_OFFSET) {
+        f32x16 offset = group_factor(span->tile.offsets, false, block);
+        for (int i = 0; i < shape.n_tokens; i++) {
+            sum[i] = lanes_fma(offset, lanes_set(span->offset_inputs[i][block - span->begin]), sum[i]);
+        }
+    }
+}
+
+/* add_span for INT16 activations and groups of 32: while the tile unit works on one block, the vector units add up the
+ * one before. */
+LANES_INLINE void add_span32(const amx_span *span, size_t token, matmul_shape shape, f32x16 *sum) {
+    amx_sums even[2] __attribute__((aligned(64))), odd[2] __attribute__((aligned(64)));
+    size_t block = span->begin;
+    sum_planes(span, token, block, block + 1, false, even);
+    for (; block + 2 < span->end; block += 2) {
+        sum_planes(span, token, block + 1, block + 2, true, odd);
+        add_sums(span, block, shape, even, sum);
+        sum_planes(span, token, block + 2, block + 3, false, even);
+        add_sums(span, block + 1, shape, odd, sum);
+    }
+    if (block + 1 < span->end) {
+        sum_planes(span, token, block + 1, block + 2, true, odd);
+        add_sums(span, block, shape, even, sum);
+        add_sums(span, block + 1, shape, odd, sum);
+    } else {
+        add_sums(span, block, shape, even, sum);
     }
 }
 
@@ -226,7 +273,11 @@ LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape s
         if (shape.format == EW_MATRIX_INT4_OFFSET && groups != GROUP_ROW) {
             find_offset_inputs(span, batch->first + at, batch->size);
         }
-        add_span(span, batch->first + at, batch->size, shape, groups, sum);
+        if (groups == GROUP_BLOCK && shape.type == EW_ACTIVATION_INT16) {
+            add_span32(span, batch->first + at, shape, sum);
+        } else {
+            add_span(span, batch->first + at, batch->size, shape, groups, sum);
+        }
         for (int i = 0; i < shape.n_tokens && (size_t)i < batch->size; i++) {
             size_t token = batch->first + at + (size_t)i;
             if (last) {
