@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -175,6 +176,18 @@ void ew_pool_run(ew_pool *pool, size_t n_items, size_t chunk, ew_task task, void
     close_loop(pool);
 }
 
+/* Workers take no signals: those are for the program's own threads, which may be waiting to be interrupted. */
+static void start_workers(ew_pool *pool) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool->n_started + 1 < pool->n_threads &&
+           pthread_create(&pool->workers[pool->n_started], NULL, worker_main, pool) == 0) {
+        pool->n_started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 ew_status ew_pool_create(size_t n_threads, void (*prepare)(void), ew_pool **out, ew_error *error) {
     *out = NULL;
     if (n_threads == 0) {
@@ -195,11 +208,10 @@ ew_status ew_pool_create(size_t n_threads, void (*prepare)(void), ew_pool **out,
         ew_pool_destroy(pool);
         return ew_fail_memory(error, n_threads * sizeof(pthread_t), "a thread pool");
     }
-    for (; pool->n_started + 1 < n_threads; pool->n_started++) {
-        if (pthread_create(&pool->workers[pool->n_started], NULL, worker_main, pool) != 0) {
-            ew_pool_destroy(pool);
-            return ew_fail(error, EW_ERROR_MEMORY, "the system refused to start %zu threads", n_threads);
-        }
+    start_workers(pool);
+    if (pool->n_started + 1 < n_threads) {
+        ew_pool_destroy(pool);
+        return ew_fail(error, EW_ERROR_MEMORY, "the system refused to start %zu threads", n_threads);
     }
     *out = pool;
     return EW_OK;
