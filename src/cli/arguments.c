@@ -23,7 +23,8 @@ static size_t edit_distance(const char *a, const char *b) {
             size_t best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
             best = cost[i - 1][j] + 1 < best ? cost[i - 1][j] + 1 : best;
             best = cost[i][j - 1] + 1 < best ? cost[i][j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && cost[i - 2][j - 2] + 1 < best) {
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                cost[i - 2][j - 2] + 1 < best) {
                 best = cost[i - 2][j - 2] + 1;
             }
             cost[i][j] = best;
@@ -81,7 +82,8 @@ static void print_option(const ew_option *option) {
     size_t used = (size_t)length;
     if (option->type == EW_OPTION_CHOICE) {
         for (size_t i = 0; option->choices[i] && used < sizeof head; i++) {
-            used += (size_t)snprintf(head + used, sizeof head - used, "%c%s", i > 0 ? '|' : ' ', option->choices[i]);
+            used += (size_t)snprintf(head + used, sizeof head - used, "%c%s", i > 0 ? '|' : ' ',
+                                     option->choices[i]);
         }
     } else if (option->argument) {
         used += (size_t)snprintf(head + used, sizeof head - used, " %s", option->argument);
@@ -139,7 +141,8 @@ static bool unknown_option(const ew_command *command, const char *given, size_t 
     }
     size_t nearest = ew_nearest_word(word, names, n);
     if (nearest < n) {
-        ew_usage_error(command, "unknown option %.*s; did you mean --%s?", (int)length, given, names[nearest]);
+        ew_usage_error(command, "unknown option %.*s; did you mean --%s?", (int)length, given,
+                       names[nearest]);
     } else {
         ew_usage_error(command, "unknown option %.*s", (int)length, given);
     }
@@ -148,8 +151,8 @@ static bool unknown_option(const ew_command *command, const char *given, size_t 
 
 static bool out_of_range(const ew_command *command, const ew_option *option, const char *text) {
     if (option->most > 0) {
-        ew_usage_error(command, "--%s is %s; it must be from %.10g to %.10g", option->name, text, option->least,
-                       option->most);
+        ew_usage_error(command, "--%s is %s; it must be from %.10g to %.10g", option->name, text,
+                       option->least, option->most);
     } else {
         ew_usage_error(command, "--%s is %s; it must be at least %.10g", option->name, text, option->least);
     }
@@ -173,7 +176,8 @@ static bool store_integer(const ew_command *command, const ew_option *option, co
         *(uint64_t *)option->value = value;
         return true;
     }
-    if ((double)value < option->least || (option->most > 0 && (double)value > option->most) || value > SIZE_MAX) {
+    if ((double)value < option->least || (option->most > 0 && (double)value > option->most) ||
+        value > SIZE_MAX) {
         return out_of_range(command, option, text);
     }
     *(size_t *)option->value = (size_t)value;
@@ -281,7 +285,8 @@ static bool asks_for_help(int argc, char **argv) {
     return false;
 }
 
-bool ew_arguments_parse(const ew_command *command, int argc, char **argv, const char **positionals, int *exit_code) {
+bool ew_arguments_parse(const ew_command *command, int argc, char **argv, const char **positionals,
+                        int *exit_code) {
     size_t n = 0;
     bool options_end = false;
     if (asks_for_help(argc, argv)) {

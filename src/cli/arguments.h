@@ -11,8 +11,9 @@
  *       return exit_code;
  *   }
  *
- * Options may stand before, between and after the positional arguments; "--" ends them; a lone "-" is a positional.
- * Long options take their value after "=" or as the next argument. `--help` is understood by itself. */
+ * Options may stand before, between and after the positional arguments; "--" ends them; a lone "-" is a
+ * positional. Long options take their value after "=" or as the next argument. `--help` is understood by
+ * itself. */
 #ifndef EW_CLI_ARGUMENTS_H
 #define EW_CLI_ARGUMENTS_H
 
@@ -40,11 +41,11 @@ typedef struct ew_option {
     const char *name; /* without the dashes */
     char letter;      /* of the short form, or 0 */
     ew_option_type type;
-    void *value;          /* as the type says; holds the default and is changed only when the option is given */
-    const char *argument; /* what the help calls the value; NULL for flags and choices */
-    const char *help;     /* a few words */
-    bool *given;          /* may be NULL */
-    double least, most;   /* for counts and numbers; most == 0 means no upper limit */
+    void *value; /* as the type says; holds the default and is changed only when the option is given */
+    const char *argument;       /* what the help calls the value; NULL for flags and choices */
+    const char *help;           /* a few words */
+    bool *given;                /* may be NULL */
+    double least, most;         /* for counts and numbers; most == 0 means no upper limit */
     const char *const *choices; /* NULL after the last */
 } ew_option;
 
@@ -58,10 +59,11 @@ typedef struct ew_command {
     size_t least_positionals, most_positionals;
 } ew_command;
 
-/* argv[0] is the subcommand's own name. Fills positionals[0 .. most_positionals - 1], NULL where absent. Returns false
- * when there is nothing left to do: *exit_code is EW_EXIT_OK after --help (printed to stdout) and EW_EXIT_USAGE after
- * a sentence on stderr about what was wrong. */
-bool ew_arguments_parse(const ew_command *command, int argc, char **argv, const char **positionals, int *exit_code);
+/* argv[0] is the subcommand's own name. Fills positionals[0 .. most_positionals - 1], NULL where absent.
+ * Returns false when there is nothing left to do: *exit_code is EW_EXIT_OK after --help (printed to stdout)
+ * and EW_EXIT_USAGE after a sentence on stderr about what was wrong. */
+bool ew_arguments_parse(const ew_command *command, int argc, char **argv, const char **positionals,
+                        int *exit_code);
 
 /* A usage error that only the subcommand can see: prints "edgewise NAME: sentence" and where help is; returns
  * EW_EXIT_USAGE. */

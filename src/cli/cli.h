@@ -1,5 +1,6 @@
-/* What all subcommands share: their names, exit codes, and the one way to fail. A subcommand NAME is the function
- * ew_cli_NAME in NAME.c; argv[0] is its own name, the return value the exit code. It stands in the table of main.c. */
+/* What all subcommands share: their names, exit codes, and the one way to fail. A subcommand NAME is the
+ * function ew_cli_NAME in NAME.c; argv[0] is its own name, the return value the exit code. It stands in the
+ * table of main.c. */
 #ifndef EW_CLI_CLI_H
 #define EW_CLI_CLI_H
 
@@ -7,8 +8,8 @@
 
 enum {
     EW_EXIT_OK = 0,
-    EW_EXIT_ERROR = 1,      /* something went wrong: one sentence on stderr says what */
-    EW_EXIT_USAGE = 2,      /* the command line makes no sense */
+    EW_EXIT_ERROR = 1,        /* something went wrong: one sentence on stderr says what */
+    EW_EXIT_USAGE = 2,        /* the command line makes no sense */
     EW_EXIT_INTERRUPTED = 130 /* Ctrl-C, as shells report it */
 };
 
@@ -22,12 +23,13 @@ int ew_cli_perplexity(int argc, char **argv);
 int ew_cli_grade(int argc, char **argv);
 int ew_cli_bench(int argc, char **argv);
 
-/* Prints "edgewise: " and the error's sentence to stderr and returns EW_EXIT_ERROR (EW_EXIT_INTERRUPTED, silently, for
- * EW_ERROR_CANCELLED). */
+/* Prints "edgewise: " and the error's sentence to stderr and returns EW_EXIT_ERROR (EW_EXIT_INTERRUPTED,
+ * silently, for EW_ERROR_CANCELLED). */
 int ew_cli_fail(const ew_error *error);
 
-/* Last thing of a subcommand: writes out what stdout holds back. A full disk or any other failure is told on stderr
- * and makes EW_EXIT_ERROR of EW_EXIT_OK; a reader that went away (a closed pipe) is no news and is not told. */
+/* Last thing of a subcommand: writes out what stdout holds back. A full disk or any other failure is told on
+ * stderr and makes EW_EXIT_ERROR of EW_EXIT_OK; a reader that went away (a closed pipe) is no news and is not
+ * told. */
 int ew_cli_finish(int exit_code);
 
 #endif

@@ -200,7 +200,7 @@ static ew_status print_json(const subject *s, ew_error *error) {
     const char *path = ew_checkpoint_path(s->checkpoint);
     size_t cache = ew_inspect_kv_bytes(i, s->context);
     json_t *object = json_object();
-    ew_json_put(&object, "path", ew_json_text(path, strlen(path)));
+    ew_json_put(&object, "path", ew_json_repaired(path, strlen(path)));
     ew_json_put(&object, "kind", json_string(source_name(s)));
     ew_json_put(&object, "config", config_json(ew_checkpoint_config(s->checkpoint)));
     ew_json_put(&object, "tokens", json_integer((json_int_t)ew_tokenizer_vocab_size(s->tokenizer)));

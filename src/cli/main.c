@@ -13,6 +13,14 @@ typedef struct subcommand {
 } subcommand;
 
 static const subcommand subcommands[] = {
+    {"run", ew_cli_run, "answer one prompt"},
+    {"chat", ew_cli_chat, "talk with a model"},
+    {"quantize", ew_cli_quantize, "make a 4-bit model file"},
+    {"inspect", ew_cli_inspect, "tell what is in a model and what memory it needs"},
+    {"tokenize", ew_cli_tokenize, "show the tokens of a text or a conversation"},
+    {"logits", ew_cli_logits, "show what a model says at every position of a sequence"},
+    {"perplexity", ew_cli_perplexity, "measure how well a model predicts a text"},
+    {"grade", ew_cli_grade, "grade answers against the right ones"},
     {NULL, NULL, NULL},
 };
 enum { MOST_SUBCOMMANDS = 32 };
@@ -42,8 +50,8 @@ static void print_help(void) {
     for (const subcommand *command = subcommands; command->name; command++) {
         printf("  %-12s  %s\n", command->name, command->summary);
     }
-    printf("\n`edgewise COMMAND --help` tells more. EDGEWISE_ISA=scalar|avx2|avx512|neon chooses the kernels; the\n"
-           "results are the same.\n");
+    printf("\n`edgewise COMMAND --help` tells more. EDGEWISE_ISA=scalar|avx2|avx512|neon chooses the\n"
+           "kernels; the results are the same.\n");
 }
 
 static int unknown_command(const char *given) {

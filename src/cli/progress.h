@@ -1,5 +1,5 @@
-/* How long work shows itself on stderr: on a terminal a bar with rate and time left, redrawn a few times a second;
- * elsewhere a plain line every ten seconds, so that short work says nothing. One thread. */
+/* How long work shows itself on stderr: on a terminal a bar with rate and time left, redrawn a few times a
+ * second; elsewhere a plain line every ten seconds, so that short work says nothing. One thread. */
 #ifndef EW_CLI_PROGRESS_H
 #define EW_CLI_PROGRESS_H
 
@@ -11,7 +11,7 @@ typedef struct ew_progress {
     const char *unit;  /* of what is counted: "tokens"; not owned */
     size_t total;
     bool terminal;
-    bool drawn;        /* a bar stands on the line */
+    bool drawn;            /* a bar stands on the line */
     double started, shown; /* seconds */
 } ew_progress;
 

@@ -1,0 +1,63 @@
+#include "cli/json_output.h"
+#include "base/buffer.h"
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+json_t *ew_json_repaired(const char *bytes, size_t length) {
+    ew_buffer repaired = {0};
+    json_t *text = NULL;
+    ew_buffer_append(&repaired, "", 0);
+    for (size_t i = 0; i < length;) {
+        size_t valid = ew_utf8_valid_prefix(bytes + i, length - i);
+        ew_buffer_append(&repaired, bytes + i, valid);
+        i += valid;
+        if (i < length) {
+            bool cut;
+            ew_buffer_append_text(&repaired, "\xef\xbf\xbd");
+            i += ew_utf8_broken(bytes + i, length - i, &cut);
+        }
+    }
+    if (!repaired.failed) {
+        text = json_stringn(repaired.data, repaired.length);
+    }
+    ew_buffer_free(&repaired);
+    return text;
+}
+
+json_t *ew_json_ids(const int32_t *ids, size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < count; i++) {
+        if (json_array_append_new(array, json_integer(ids[i])) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+void ew_json_put(json_t **object, const char *key, json_t *value) {
+    if (!*object || !value) {
+        json_decref(*object);
+        json_decref(value);
+        *object = NULL;
+        return;
+    }
+    if (json_object_set_new(*object, key, value) != 0) {
+        json_decref(*object);
+        *object = NULL;
+    }
+}
+
+ew_status ew_json_print(json_t *object, ew_error *error) {
+    char *line =
+        object ? json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(object);
+    if (!line) {
+        return ew_fail(error, EW_ERROR_MEMORY, "out of memory while writing JSON");
+    }
+    puts(line); /* ew_cli_finish looks whether it was written */
+    free(line);
+    return EW_OK;
+}

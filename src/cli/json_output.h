@@ -1,0 +1,21 @@
+/* JSON on stdout. Any bytes may go in; what comes out is valid JSON. */
+#ifndef EW_CLI_JSON_OUTPUT_H
+#define EW_CLI_JSON_OUTPUT_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+
+/* A JSON string of bytes that need not be UTF-8: what is broken becomes U+FFFD. NULL when memory is out. */
+json_t *ew_json_repaired(const char *bytes, size_t length);
+
+json_t *ew_json_ids(const int32_t *ids, size_t count); /* NULL when memory is out */
+
+/* Adds member `key`; takes `value` over, as Jansson's _new functions do. A NULL object or value makes both
+ * NULL, so that only the end of a construction needs a look. */
+void ew_json_put(json_t **object, const char *key, json_t *value);
+
+/* Prints one line and releases the object; a NULL one is EW_ERROR_MEMORY. Numbers with all their digits. */
+ew_status ew_json_print(json_t *object, ew_error *error);
+
+#endif

@@ -1,0 +1,38 @@
+# Readers that go away and disks that are full.
+. "$(dirname "$0")/support.sh"
+model="$models/qwen2-tiny"
+
+if [ -w /dev/full ]; then
+    for arguments in "--help" "--version" "run --help" "tokenize $model text" "tokenize $model text --json" \
+        "run $model hi --max-tokens 4" "logits $model --ids 1,2 --json"; do
+        "$EDGEWISE" $arguments >/dev/full 2>"$err"
+        check_code 1 $? "$arguments, disk full"
+        has "$err" "cannot write to standard output: No space left on device"
+    done
+    printf 'hi\nhi\nhi\n' | "$EDGEWISE" chat "$model" --max-tokens 4 >/dev/full 2>"$err"
+    check_code 1 $? "chat, disk full"
+    has "$err" "No space left on device"
+    # A file that cannot be written is told, and nothing of it is left.
+    code 1 logits "$model" --ids 1,2 -o /dev/full/out
+    one_sentence
+fi
+
+# A closed pipe is no news: no message, no crash, and no waiting for the end of the work.
+python3 - "$EDGEWISE" "$model" <<'PYTHON' || problem "a closed pipe is not taken well"
+import os, subprocess, sys
+command, model = sys.argv[1:]
+bad = 0
+for arguments in (["--help"], ["tokenize", model, "text"], ["run", model, "hi", "--max-tokens", "200", "--weights", "f32"],
+                  ["logits", model, "--ids", "5,6,7", "--weights", "f32"], ["chat", model, "--weights", "f32"]):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen([command, *arguments], stdin=subprocess.PIPE, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    told = process.communicate(b"hi\nhi\n")[1]
+    if process.returncode != 1 or told:
+        print(arguments[0], process.returncode, told[:300])
+        bad += 1
+sys.exit(bad > 0)
+PYTHON
+
+finish
