@@ -88,16 +88,18 @@ static bool strips_content(ew_string template) {
     return false;
 }
 
-/* The text that stands whole between a system header and the end of its turn. */
+/* The text that stands whole, in one literal, between a system header and the end of its turn. */
 static bool copy_system(const ew_buffer *literals, const char *header, const char *turn_end, ew_buffer *out) {
     const char *at = literals->data, *end = at + literals->length;
     while ((at = find(at, (size_t)(end - at), header)) != NULL) {
         at += strlen(header);
-        const char *stop = find(at, (size_t)(end - at), turn_end);
-        if (stop && stop > at && !memchr(at, '\0', (size_t)(stop - at))) {
+        const char *gap = memchr(at, '\0', (size_t)(end - at));
+        const char *stop = find(at, (size_t)((gap ? gap : end) - at), turn_end);
+        if (stop && stop > at) {
             ew_buffer_append(out, at, (size_t)(stop - at));
             return true;
         }
+        at = stop ? stop : gap ? gap : end;
     }
     return false;
 }

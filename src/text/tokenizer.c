@@ -72,14 +72,15 @@ static ew_status encode_around_added(encoding *e, unsigned part, const char *tex
         if (added->flags & EW_ADDED_SINGLE_WORD && touches_word(text, length, start, end)) {
             continue;
         }
+        if (end <= done) { /* white space that an earlier token has taken */
+            continue;
+        }
+        start = start > done ? start : done;
         if (added->flags & EW_ADDED_LSTRIP) {
-            start = ew_trim_end(text, start);
+            start = done + ew_trim_end(text + done, start - done);
         }
         if (added->flags & EW_ADDED_RSTRIP) {
             end += ew_leading_space(text + end, length - end);
-        }
-        if (end <= done) {
-            continue;
         }
         if (start > done) {
             status = gap(e, text + done, start - done);

@@ -402,11 +402,35 @@ static void test_refusals(void **state) {
     ew_tokenizer_close(tokenizer);
 }
 
+/* A hostile template of a megabyte is read once, not once for each of its headers. */
+static void test_long_templates(void **state) {
+    (void)state;
+    static const char *const units[] = {
+        "<|im_start|>system\n", "{{ '<|im_start|>system\n' }}", "content '", "system = '", "{{ '", "<|"};
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        ew_buffer text = {0};
+        ew_tokenizer *tokenizer = NULL;
+        ew_chat_template chat = {0};
+        ew_error error = {0};
+        while (text.length < 1000000) {
+            ew_buffer_append_text(&text, units[u]);
+        }
+        clock_t start = clock();
+        assert_ok(small_tokenizer(text.data, &tokenizer, &error), &error);
+        assert_int_equal(ew_chat_template_open(tokenizer, NULL, &chat, &error), EW_ERROR_UNSUPPORTED);
+        assert_int_equal(ew_chat_template_open(tokenizer, "chatml", &chat, &error), EW_OK);
+        assert_true(clock() - start < 10 * CLOCKS_PER_SEC);
+        ew_chat_template_free(&chat);
+        ew_tokenizer_close(tokenizer);
+        ew_buffer_free(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_qwen_families),   cmocka_unit_test(test_smollm2),
         cmocka_unit_test(test_llama3),          cmocka_unit_test(test_tiny_models),
         cmocka_unit_test(test_named_and_dated), cmocka_unit_test(test_qwen3_reply_last),
-        cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_long_templates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
