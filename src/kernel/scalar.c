@@ -387,6 +387,21 @@ static void attend_float(const ew_attention *attention) {
     }
 }
 
+/* Chains of products as the compiler makes them of plain code. */
+static int32_t dot_peak(size_t repeats) {
+    uint32_t sums[EW_DOT_PEAK_PRODUCTS] = {0};
+    for (size_t i = 0; i < repeats; i++) {
+        for (size_t c = 0; c < EW_DOT_PEAK_PRODUCTS; c++) {
+            sums[c] = sums[c] * 3 + (uint32_t)c;
+        }
+    }
+    uint32_t total = 0;
+    for (size_t c = 0; c < EW_DOT_PEAK_PRODUCTS; c++) {
+        total += sums[c];
+    }
+    return (int32_t)(total & 0x7fffffff);
+}
+
 const ew_kernels ew_kernels_scalar = {
     .name = "scalar",
     .rms_norm = rms_norm,
@@ -399,4 +414,5 @@ const ew_kernels ew_kernels_scalar = {
     .store_kv = store_kv,
     .attend = attend,
     .attend_float = attend_float,
+    .dot_peak = dot_peak,
 };

@@ -4,6 +4,7 @@
 #include "kernel/lanes/float_ops.h"
 #include "kernel/lanes/matmul_float_ops.h"
 #include "kernel/lanes/matmul_ops.h"
+#include "kernel/lanes/peak_ops.h"
 #include "kernel/lanes/quantize_ops.h"
 
 #ifndef LANES_MATMUL
@@ -22,4 +23,5 @@ const ew_kernels LANES_TABLE = {
     .store_kv = store_kv,
     .attend = attend,
     .attend_float = attend_float,
+    .dot_peak = dot_peak,
 };
