@@ -177,7 +177,20 @@ static bool same_collection(ew_comparison *c, const ew_expr *a, const ew_expr *b
 
 static char rounded(char bracket) { return bracket == '<' ? '(' : bracket == '>' ? ')' : bracket; }
 
+static bool same_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    bool same = a->count == b->count && a->open == b->open;
+    for (uint32_t i = 1; same && i < a->count; i++) {
+        const ew_expr *left = ew_expr_binary(c->work, EW_QUOTIENT, a->items[i], a->items[0]);
+        const ew_expr *right = ew_expr_binary(c->work, EW_QUOTIENT, b->items[i], b->items[0]);
+        same = left && right && ew_same_scalar(c, left, right);
+    }
+    return same;
+}
+
 static bool same_bracket(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    if (a->open == ':' || b->open == ':') {
+        return same_ratio(c, a, b);
+    }
     bool alike = rounded(a->open) == rounded(b->open) && rounded(a->close) == rounded(b->close);
     return (alike || (a->count > 2 && b->count > 2)) && same_in_order(c, a, b);
 }
@@ -351,6 +364,12 @@ static bool same_by_relation(ew_comparison *c, const ew_expr *a, const ew_expr *
     return value && ew_same_answer(c, relation == a ? value : a, relation == a ? b : value);
 }
 
+/* S = {1, 2} or (x, y) = (1, 2) beside several values: what the name stands for. */
+static const ew_expr *named_value(ew_comparison *c, const ew_expr *expr, const ew_expr *other) {
+    const ew_expr *value = expr->kind == EW_RELATION && is_collection(other) ? ew_relation_value(c, expr) : NULL;
+    return value && (is_collection(value) || value->kind == EW_BRACKET) ? value : expr;
+}
+
 static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     bool same;
     a = b->kind == EW_NUMBER ? as_unit(c, a) : a;
@@ -364,8 +383,8 @@ static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (both_sets(c, a, b, &same)) {
         return same;
     }
-    a = as_matrix(c, a);
-    b = as_matrix(c, b);
+    a = named_value(c, as_matrix(c, a), b);
+    b = named_value(c, as_matrix(c, b), a);
     bool lists = c->list && c->depth == 1 && is_closed_pair(a) && is_closed_pair(b);
     if ((is_collection(a) || is_collection(b)) && !is_single(a) && !is_single(b) &&
         (is_collection(a) == is_collection(b) || a->kind == EW_BRACKET || b->kind == EW_BRACKET)) {
@@ -374,7 +393,8 @@ static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (lists) {
         return same_members(c, a, b);
     }
-    if (has_signs(a) || has_signs(b) || is_single(a) || is_single(b)) {
+    bool list_beside_value = is_collection(a) != is_collection(b) && a->kind != EW_BRACKET && b->kind != EW_BRACKET;
+    if (has_signs(a) || has_signs(b) || is_single(a) || is_single(b) || list_beside_value) {
         return same_members(c, a, b);
     }
     if (a->kind == EW_RELATION || b->kind == EW_RELATION) {

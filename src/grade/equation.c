@@ -139,7 +139,7 @@ static bool is_name(const ew_expr *expr) {
     if (expr->kind == EW_CONSTANT) {
         return expr->op == EW_E || expr->op == EW_I;
     }
-    bool names = expr->count > 0 && (expr->kind == EW_PRODUCT || expr->kind == EW_BRACKET || expr->kind == EW_UNIT ||
+    bool names = expr->count > 0 && (expr->kind == EW_PRODUCT || expr->kind == EW_QUOTIENT || expr->kind == EW_BRACKET || expr->kind == EW_UNIT ||
                                      (expr->kind == EW_CALL && expr->op == EW_ABS));
     for (uint32_t i = 0; names && i < expr->count; i++) {
         names = is_name(expr->items[i]) || (expr->kind == EW_PRODUCT && i > 0 && expr->items[i]->kind == EW_NUMBER);
@@ -213,6 +213,10 @@ static int constant_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b, 
 
 static char turned(char op) { return op == '<' ? '>' : op == '>' ? '<' : op == 'l' ? 'g' : op == 'g' ? 'l' : op; }
 
+static bool is_application(const ew_expr *expr) {
+    return expr->kind == EW_PRODUCT && expr->count == 2 && expr->items[0]->kind == EW_SYMBOL && expr->items[1]->kind == EW_SYMBOL;
+}
+
 bool ew_same_relation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     bool same_ops = a->count == b->count && memcmp(a->ops, b->ops, a->count - 1) == 0;
     if (same_ops) {
@@ -234,6 +238,12 @@ bool ew_same_relation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     }
     if (same_ops && a->count == 2 && a->ops[0] == '=' && ew_same_symbol(a->items[0], b->items[0])) {
         return false;
+    }
+    /* f(x) = x^2 against y = x^2 */
+    const ew_expr *left = a->items[0], *right = b->items[0];
+    if ((is_application(left) && ew_expr_is_symbol(right, 'y')) || (is_application(right) && ew_expr_is_symbol(left, 'y'))) {
+        const ew_expr *x = ew_relation_value(c, a), *y = ew_relation_value(c, b);
+        return x && y && ew_same_answer(c, x, y);
     }
     /* x = 2 + 3 = 5 against x = 5: the names and the values agree */
     const ew_expr *x = ew_relation_value(c, a), *y = ew_relation_value(c, b);

@@ -380,10 +380,33 @@ static ew_value transcendental(ew_point *point, const ew_expr *expr, ew_value a)
                                           : ew_complex_exp(ball));
 }
 
+enum { DETERMINANT_LIMIT = 5 };
+
+/* By the first row; `used` has a bit for every column taken. */
+static ew_value minor_of(ew_point *point, const ew_expr *matrix, uint32_t row, unsigned used) {
+    ew_value sum = exact(ew_rational_small(row == matrix->columns));
+    bool negative = false;
+    for (uint32_t column = 0; column < matrix->columns && row < matrix->columns && !sum.undefined; column++) {
+        if (used & (1U << column)) {
+            continue;
+        }
+        ew_value cell = ew_evaluate_expression(point, matrix->items[row * matrix->columns + column]);
+        ew_value term = multiply(point, cell, minor_of(point, matrix, row + 1, used | 1U << column));
+        sum = add(point, sum, negative ? negate(term) : term);
+        negative = !negative;
+    }
+    return sum;
+}
+
+static ew_value determinant(ew_point *point, const ew_expr *matrix) {
+    bool square = matrix->kind == EW_MATRIX && matrix->columns * matrix->columns == matrix->count;
+    return square && matrix->columns <= DETERMINANT_LIMIT ? minor_of(point, matrix, 0, 0) : undefined();
+}
+
 static ew_value call(ew_point *point, const ew_expr *expr) {
     ew_function function = (ew_function)expr->op;
     if (function == EW_DETERMINANT) {
-        return undefined();
+        return determinant(point, expr->items[0]);
     }
     if (function >= EW_GCD) {
         return fold(point, expr);
@@ -534,7 +557,12 @@ void ew_scan(const ew_expr *expr, ew_contents *contents) {
     case EW_SYMBOL: contents->symbols = true; break;
     case EW_CALL:
         contents->bare_log |= expr->op == EW_LOG && expr->count == 1;
-        contents->structure |= expr->op == EW_DETERMINANT;
+        if (expr->op == EW_DETERMINANT && expr->items[0]->kind == EW_MATRIX) { /* the matrix itself is not asked for */
+            for (uint32_t i = 0; i < expr->items[0]->count; i++) {
+                ew_scan(expr->items[0]->items[i], contents);
+            }
+            return;
+        }
         contents->irrational |= expr->op <= EW_EXP;
         contents->integers_wanted |= expr->op == EW_FACTORIAL || expr->op == EW_BINOMIAL || expr->op == EW_DOUBLE_FACTORIAL ||
                                      expr->op == EW_GCD || expr->op == EW_LCM;

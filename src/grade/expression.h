@@ -19,7 +19,7 @@ typedef enum ew_kind {
     EW_DEGREE,     /* items[0] degrees */
     EW_UNIT,       /* items[0], with a unit or remark as text, normalized */
     EW_BASED,      /* text: digits; items[0]: the base */
-    EW_BRACKET,    /* items between `open` and `close`, of "()[]<": tuples, points, intervals */
+    EW_BRACKET,    /* items between `open` and `close`, of "()[]<>": tuples, points, intervals; "::": a ratio */
     EW_SET,        /* items, in braces */
     EW_CONDITION,  /* set builder: items[0] the variable, items[1] its condition */
     EW_MATRIX,     /* items, row by row; columns */
@@ -45,7 +45,6 @@ typedef struct ew_expr {
     uint8_t kind, op;
     char open, close;
     bool decimal; /* a number written with a decimal point */
-    bool mixed;   /* a sum that is a mixed number */
     bool spaced;  /* a symbol that white space stood before: the m of "5 m" may be metres */
     uint16_t depth; /* of the tree below; limited, so that recursion over it is */
     uint32_t count, columns;

@@ -178,8 +178,8 @@ static const char *skip_dress(const char *at, const char *end) {
 /* Where the answer starts behind "answer", or NULL when no verb or colon follows. */
 static const char *behind_answer(const char *at, const char *end) {
     static const char *const verbs[] = {"is", "was", "are", "should be", "would be", "must be", "will be", "=", ":"};
-    at = skip_dress(at, end);
-    if (at < end && *at == '(' ) { /* Answer (in cm): */
+    at = skip_dress(at + (at < end && *at == 's'), end); /* answers are */
+    if (at < end && *at == '(') { /* Answer (in cm): */
         const char *close = memchr(at, ')', (size_t)(end - at) < 40 ? (size_t)(end - at) : 40);
         at = close ? skip_dress(close + 1, end) : at;
     }
@@ -282,6 +282,7 @@ static char lone_letter(const char *at, const char *end, const char **where) {
             at += 2;
         } else if (at_word(at, end, "option ") || at_word(at, end, "choice ") || at_word(at, end, "answer ")) {
             at += 7;
+            at += at_word(at, end, "is ") ? 3 : 0;
         } else {
             break;
         }
@@ -300,8 +301,8 @@ static char lone_letter(const char *at, const char *end, const char **where) {
     if (next < end && strchr("=+<>-/&", *next)) {
         return 0; /* A = 5 is no choice */
     }
-    /* "A man ..." is an article, "A or B" two answers */
-    bool prose = next < end && is_letter(*next) && next - at > 1 && *at == 'A' && is_space(at[1]) && !at_word(next, end, "because") &&
+    /* "A man ...", "I think ..." are sentences, "A or B" two answers */
+    bool prose = next < end && is_letter(*next) && next - at > 1 && (*at == 'A' || *at == 'I') && is_space(at[1]) && !at_word(next, end, "because") &&
                  !at_word(next, end, "is") && !at_word(next, end, "since");
     bool two = at_word(next, end, "or ") || at_word(next, end, "and ") || (next < end && *next == ',' && next + 2 < end &&
                                                                                next[2] >= 'A' && next[2] <= 'J' && !(next + 3 < end && is_letter(next[3])));

@@ -108,7 +108,12 @@ static ew_span inner_mathematics(ew_span text) {
     return close && open ? ew_span_of(open, (size_t)(close - open)) : text;
 }
 
+/* The last resort, where at least one of the answers is no mathematics: the same characters or the same words. */
 static bool same_characters(ew_work *work, ew_span a, ew_span b) {
+    ew_span words = ew_text_words(work, a.text, a.length), others = ew_text_words(work, b.text, b.length);
+    if (words.length > 0 && ew_span_equal(words, others)) {
+        return true;
+    }
     ew_span x = ew_text_tight(work, a.text, a.length), y = ew_text_tight(work, b.text, b.length);
     return x.text && y.text && x.length > 0 && ew_span_equal(x, y);
 }
@@ -269,7 +274,13 @@ static bool same_pair(grading *g, const candidate *a, const candidate *b, ew_gra
     if (task == EW_TASK_CHOICE && (a->letter || b->letter)) {
         return a->letter == b->letter;
     }
-    return a->tree && b->tree && (ew_same_answer(&g->comparison, a->tree, b->tree) || ew_same_answer(&g->comparison, b->tree, a->tree));
+    if (!a->tree || !b->tree) {
+        return false;
+    }
+    if (a->tree->kind == EW_TEXT || b->tree->kind == EW_TEXT) {
+        return ew_same_answer(&g->comparison, a->tree, b->tree) || same_characters(&g->work, a->text, b->text);
+    }
+    return ew_same_answer(&g->comparison, a->tree, b->tree) || ew_same_answer(&g->comparison, b->tree, a->tree);
 }
 
 /* Compares all pairs that are not yet together; each within its own fuel, all within CLASSES_FUEL. */

@@ -1,5 +1,6 @@
 /* Lists, relations, unions, sums and products. Juxtaposition multiplies, and binds as tightly as * and /. */
 #include "grade/parser.h"
+#include "grade/text.h"
 
 #include <string.h>
 
@@ -31,6 +32,16 @@ bool ew_starts_factor(const ew_parser *parser) {
     }
 }
 
+/* A letter U between brackets is how plain text writes a union. */
+static bool union_letter(const ew_parser *parser) {
+    const ew_token *token = ew_token_at(parser);
+    uint8_t next = ew_token_ahead(parser, 1);
+    uint8_t before = parser->at > 0 ? token[-1].type : (uint8_t)T_END;
+    return token->type == T_NAME && token->length == 1 && token->text[0] == 'U' &&
+           (before == T_CLOSE || before == T_SET_END || before == T_BRACE_END) &&
+           (next == T_OPEN || next == T_SET || next == T_BRACE);
+}
+
 static bool is_integer_token(const ew_token *token) {
     return token->type == T_NUMBER && !token->plain && token->exponent == 0 && token->repeat == 0;
 }
@@ -57,18 +68,16 @@ static bool proper_fraction(ew_work *work, const ew_expr *e) {
 static ew_expr *parse_mixed(ew_parser *parser, ew_expr *whole) {
     ew_expr *fraction;
     if (ew_token_at(parser)->type == T_FRAC) {
-        fraction = ew_parse_factor(parser);
+        fraction = ew_parse_primary(parser);
     } else {
-        ew_expr *top = ew_parse_factor(parser);
+        ew_expr *top = ew_parse_primary(parser);
         parser->at++;
-        fraction = ew_expr_binary(parser->work, EW_QUOTIENT, top, ew_parse_factor(parser));
+        fraction = ew_expr_binary(parser->work, EW_QUOTIENT, top, ew_parse_primary(parser));
     }
-    bool mixed = proper_fraction(parser->work, fraction);
-    ew_expr *result = ew_expr_binary(parser->work, mixed ? EW_SUM : EW_PRODUCT, whole, fraction);
-    if (result) {
-        result->mixed = mixed;
+    if (proper_fraction(parser->work, fraction)) { /* what follows, a percent sign or a unit, is for both */
+        return ew_parse_suffixes(parser, ew_expr_binary(parser->work, EW_SUM, whole, fraction));
     }
-    return result;
+    return ew_expr_binary(parser->work, EW_PRODUCT, whole, ew_parse_suffixes(parser, fraction));
 }
 
 static ew_expr *parse_signed_factor(ew_parser *parser) {
@@ -97,7 +106,7 @@ static ew_expr *parse_product(ew_parser *parser) {
         ew_expr **last = &factors.data[factors.count - 1], *next;
         if (ew_accept(parser, T_TIMES)) {
             next = parse_signed_factor(parser);
-        } else if (ew_accept(parser, T_SLASH) || ew_accept(parser, T_COLON)) {
+        } else if (ew_accept(parser, T_SLASH)) {
             /* a * b / c is (a b) / c: all factors so far become the numerator */
             ew_expr *top = factors.count > 1 ? ew_items_expr(parser->work, EW_PRODUCT, &factors) : *last;
             next = ew_expr_binary(parser->work, EW_QUOTIENT, top, parse_signed_factor(parser));
@@ -105,7 +114,7 @@ static ew_expr *parse_product(ew_parser *parser) {
         } else if (mixed_behind(parser, *last)) {
             next = parse_mixed(parser, *last);
             factors.count--;
-        } else if (ew_starts_factor(parser)) {
+        } else if (ew_starts_factor(parser) && !union_letter(parser)) {
             /* two numbers side by side are no product: "3 4" is unreadable */
             if (ew_token_at(parser)->type == T_NUMBER && (*last)->kind == EW_NUMBER) {
                 return NULL;
@@ -179,23 +188,33 @@ ew_expr *ew_parse_sum(ew_parser *parser) {
     return result;
 }
 
-/* A letter U between brackets is how plain text writes a union. */
-static bool union_letter(const ew_parser *parser) {
-    const ew_token *token = ew_token_at(parser);
-    uint8_t next = ew_token_ahead(parser, 1);
-    return token->type == T_NAME && token->length == 1 && token->text[0] == 'U' && parser->at > 0 &&
-           (next == T_OPEN || next == T_SET || next == T_BRACE);
+/* 3:4 is a quotient, 1:2:3 a tuple up to a factor. */
+static ew_expr *parse_ratio(ew_parser *parser) {
+    ew_items parts = {0};
+    do {
+        if (!ew_items_push(parser->work, &parts, ew_parse_sum(parser))) {
+            return NULL;
+        }
+    } while (ew_accept(parser, T_COLON));
+    if (parts.count <= 2) {
+        return parts.count == 1 ? parts.data[0] : ew_expr_binary(parser->work, EW_QUOTIENT, parts.data[0], parts.data[1]);
+    }
+    ew_expr *ratio = ew_items_expr(parser->work, EW_BRACKET, &parts);
+    if (ratio) {
+        ratio->open = ratio->close = ':';
+    }
+    return ratio;
 }
 
 static ew_expr *parse_union(ew_parser *parser) {
-    ew_expr *left = ew_parse_sum(parser);
+    ew_expr *left = parse_ratio(parser);
     while (left) {
         uint8_t type = union_letter(parser) ? (uint8_t)T_UNION : ew_token_at(parser)->type;
         if (type != T_UNION && type != T_INTERSECTION && type != T_DIFFERENCE) {
             break;
         }
         parser->at++;
-        left = ew_expr_binary(parser->work, EW_SET_OPERATION, left, ew_parse_sum(parser));
+        left = ew_expr_binary(parser->work, EW_SET_OPERATION, left, parse_ratio(parser));
         if (left) {
             left->op = type == T_UNION ? '|' : type == T_INTERSECTION ? '&' : '\\';
         }
@@ -287,15 +306,28 @@ ew_expr *ew_parse_list(ew_parser *parser) {
     return list;
 }
 
-/* "Area = 5", "x-intercept: 4": words before a relation or a colon name the value and say nothing about it. */
+static bool is_hedge(const ew_token *token) {
+    static const char *const hedges[] = {"about", "approximately", "around", "roughly", "exactly", "only", "just", "simply"};
+    for (size_t i = 0; i < sizeof hedges / sizeof *hedges; i++) {
+        if (token->length == strlen(hedges[i]) && memcmp(token->text, hedges[i], token->length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "Area = 5", "x-intercept: 4", "about 7", "= 3": what stands before the value and says nothing about it. */
 static void skip_label(ew_parser *parser) {
+    const ew_token *tokens = parser->tokens;
     size_t at = 0;
-    while (parser->tokens[at].type == T_TEXT) {
+    while (tokens[at].type == T_TEXT) {
         at++;
     }
-    if (at > 0 && (parser->tokens[at].type == T_COLON ||
-                   (parser->tokens[at].type == T_RELATION && parser->tokens[at].id == '='))) {
+    bool equals = tokens[at].type == T_RELATION && (tokens[at].id == '=' || (tokens[at].id == '~' && at == 0));
+    if ((at > 0 && tokens[at].type == T_COLON) || equals) {
         parser->at = at + 1;
+    } else if (at == 1 && is_hedge(&tokens[0])) {
+        parser->at = 1;
     }
 }
 
@@ -314,7 +346,7 @@ static bool only_text(const ew_parser *parser) {
 
 ew_expr *ew_parse(ew_work *work, const char *text, size_t length, ew_reading reading) {
     ew_parser parser = {.work = work};
-    text = ew_to_ascii(work, text, &length);
+    text = length <= EW_TEXT_LIMIT ? ew_to_ascii(work, text, &length) : NULL;
     if (!text) {
         return NULL;
     }

@@ -479,7 +479,7 @@ static ew_expr *parse_command(ew_parser *parser) {
     }
 }
 
-static ew_expr *parse_primary(ew_parser *parser) {
+ew_expr *ew_parse_primary(ew_parser *parser) {
     switch (ew_token_at(parser)->type) {
     case T_NUMBER: return parse_number(parser);
     case T_BASED: return parse_based(parser);
@@ -548,11 +548,7 @@ static ew_expr *parse_power(ew_parser *parser, ew_expr *value) {
     return ew_expr_binary(parser->work, EW_POWER, value, parse_exponent(parser));
 }
 
-ew_expr *ew_parse_factor(ew_parser *parser) {
-    if (!ew_enter(parser)) {
-        return NULL;
-    }
-    ew_expr *value = parse_primary(parser);
+ew_expr *ew_parse_suffixes(ew_parser *parser, ew_expr *value) {
     while (value) {
         if (ew_accept(parser, T_POWER)) {
             value = parse_power(parser, value);
@@ -576,6 +572,11 @@ ew_expr *ew_parse_factor(ew_parser *parser) {
             break;
         }
     }
+    return value;
+}
+
+ew_expr *ew_parse_factor(ew_parser *parser) {
+    ew_expr *value = ew_enter(parser) ? ew_parse_suffixes(parser, ew_parse_primary(parser)) : NULL;
     ew_leave(parser);
     return value;
 }

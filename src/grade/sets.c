@@ -225,6 +225,17 @@ static bool operation(builder *b, const ew_expr *expr, ew_real_set *set) {
     return (expr->op != '\\' || complement(&right)) && intersect(b->work, set, &right);
 }
 
+/* R - {1} */
+static bool is_difference(const ew_expr *expr) {
+    return expr->kind == EW_SUM && expr->count == 2 && ew_is_real_set(expr->items[0]) && expr->items[1]->kind == EW_NEGATIVE;
+}
+
+static bool difference(builder *b, const ew_expr *expr, ew_real_set *set) {
+    ew_real_set right;
+    return build(b, expr->items[0], set) && build(b, expr->items[1]->items[0], &right) && complement(&right) &&
+           intersect(b->work, set, &right);
+}
+
 static bool points(builder *b, const ew_expr *expr, ew_real_set *set) {
     set->count = 0;
     for (uint32_t i = 0; i < expr->count; i++) {
@@ -258,6 +269,7 @@ static bool build_node(builder *b, const ew_expr *expr, ew_real_set *set) {
         }
         return expr->op == EW_REALS || expr->op == EW_EMPTY;
     case EW_SET_OPERATION: return operation(b, expr, set);
+    case EW_SUM: return is_difference(expr) && difference(b, expr, set);
     case EW_RELATION: return relation(b, expr, set);
     case EW_LIST: return conditions(b, expr, set);
     case EW_CONDITION: return build(b, expr->items[1], set);
@@ -278,6 +290,7 @@ static bool is_inequality(const ew_expr *expr) {
 bool ew_is_real_set(const ew_expr *expr) {
     switch (expr->kind) {
     case EW_SET_OPERATION: case EW_CONDITION: return true;
+    case EW_SUM: return is_difference(expr);
     case EW_CONSTANT: return expr->op == EW_REALS || expr->op == EW_EMPTY;
     case EW_RELATION: return is_inequality(expr);
     case EW_BRACKET: return expr->count == 2 && (expr->open == '[') != (expr->close == ']');

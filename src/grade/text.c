@@ -130,7 +130,7 @@ static size_t tighten_command(tightener *t, const char *text, size_t length) {
     return n;
 }
 
-static void tighten_char(tightener *t, char c) {
+static void tighten_char(tightener *t, char c, char next) { /* next: the one after the next */
     if (is_space(c) || c == '$' || c == '~') {
         t->gap = true;
         return;
@@ -140,7 +140,8 @@ static void tighten_char(tightener *t, char c) {
     }
     t->gap = false;
     if (c == '{') {
-        bool drop = t->drop_next;
+        bool after_script = t->used && (t->out[t->used - 1] == '^' || t->out[t->used - 1] == '_');
+        bool drop = t->drop_next || (after_script && next == '}'); /* x^{2} is x^2 */
         t->drop_next = false;
         if (t->depth < DRESS_DEPTH) {
             t->dropped[t->depth] = drop;
@@ -162,7 +163,7 @@ static void tighten_char(tightener *t, char c) {
 
 ew_span ew_text_tight(ew_work *work, const char *text, size_t length) {
     tightener t = {0};
-    text = ew_to_ascii(work, text, &length);
+    text = length <= EW_TEXT_LIMIT ? ew_to_ascii(work, text, &length) : NULL;
     t.out = text ? ew_work_allocate(work, length + 8) : NULL;
     if (!t.out || !ew_work_spend(work, (int64_t)(length / 4))) {
         return (ew_span){NULL, 0};
@@ -171,7 +172,8 @@ ew_span ew_text_tight(ew_work *work, const char *text, size_t length) {
         if (text[i] == '\\') {
             i += tighten_command(&t, text + i, length - i);
         } else {
-            tighten_char(&t, text[i++]);
+            tighten_char(&t, text[i], i + 2 < length ? text[i + 2] : 0);
+            i++;
         }
     }
     while (t.used > 1 && t.out[t.used - 1] == '.') {
@@ -193,7 +195,7 @@ static size_t skip_dress(const char *text, size_t length) {
 }
 
 ew_span ew_text_words(ew_work *work, const char *text, size_t length) {
-    text = ew_to_ascii(work, text, &length);
+    text = length <= EW_TEXT_LIMIT ? ew_to_ascii(work, text, &length) : NULL;
     char *out = text ? ew_work_allocate(work, length + 1) : NULL;
     size_t used = 0;
     bool letters = false;

@@ -13,8 +13,10 @@ static inline ew_span ew_span_of(const char *text, size_t length) { return (ew_s
 bool ew_span_equal(ew_span a, ew_span b);
 bool ew_span_is(ew_span a, const char *text);
 
+enum { EW_TEXT_LIMIT = 65536 }; /* bytes; a longer answer is compared as it is */
+
 /* Without what LaTeX prints as nothing or only as looks: spaces, $, \left, \text{...}, \displaystyle, \dfrac for \frac, a
- * final full stop. {NULL, 0} when the workspace stopped. */
+ * final full stop. {NULL, 0} when the workspace stopped or the text is too long. */
 ew_span ew_text_tight(ew_work *work, const char *text, size_t length);
 
 /* Lower case words with single spaces, without punctuation and a leading article; length 0 when the text holds anything

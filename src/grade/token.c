@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { TEXT_LIMIT = 20000, SPLICE_DEPTH = 4 };
+enum { TOKENS_LIMIT = 20000, /* bytes */ SPLICE_DEPTH = 4 };
 
 typedef struct lexer {
     ew_work *work;
@@ -309,7 +309,14 @@ static bool lex_text_command(lexer *lex, const char *name, size_t length) {
         return length == 2; /* {\rm ...} is a switch; any other needs its braces */
     }
     const char *word = text;
-    size_t word_length = trim(&word, n);
+    size_t word_length = trim(&word, n), figures = 0;
+    while (figures < word_length && (is_digit(word[figures]) || (word[figures] >= 'A' && word[figures] <= 'F'))) {
+        figures++;
+    }
+    if (peek(lex, 0) == '_' && figures == word_length && figures > 0 && is_digit(word[0])) { /* \text{1A}_{16} */
+        push(lex, T_BASED, 0, word, figures);
+        return true;
+    }
     const ew_word *function = ew_find_command(word, word_length);
     if (function && function->type == T_FUNCTION) {
         push(lex, T_FUNCTION, function->id, word, word_length);
@@ -486,7 +493,8 @@ static void lex_letters(lexer *lex) {
     if (n > 3 || (n > 1 && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
         (n > 1 && (same_word(name, n, "yes") || same_word(name, n, "no") || same_word(name, n, "not") ||
                    same_word(name, n, "is") || same_word(name, n, "of") || same_word(name, n, "the") ||
-                   same_word(name, n, "per") || same_word(name, n, "all") || same_word(name, n, "dne")))) {
+                   same_word(name, n, "per") || same_word(name, n, "one") || same_word(name, n, "two") ||
+                   same_word(name, n, "six") || same_word(name, n, "ten") || same_word(name, n, "all") || same_word(name, n, "dne")))) {
         lex->at += n;
         push(lex, T_TEXT, 0, name, n);
         return;
@@ -593,7 +601,7 @@ static void lex_range(lexer *lex, const char *text, size_t length) {
 
 ew_token *ew_read_tokens(ew_work *work, const char *text, size_t length, ew_reading reading, size_t *count) {
     lexer lex = {.work = work, .grouping = reading.grouping};
-    if (length > TEXT_LIMIT) {
+    if (length > TOKENS_LIMIT) {
         return NULL;
     }
     lex.digits = ew_work_allocate(work, length + 1);

@@ -73,7 +73,8 @@ static const ew_word words[] = {
     {"omega", T_NAME, 0}, {"oo", T_CONSTANT, EW_INFINITY}, {"or", T_OR, 0}, {"percent", T_PERCENT, 0},
     {"phi", T_NAME, 0}, {"pi", T_CONSTANT, EW_PI}, {"pm", T_PM, 0}, {"sec", T_FUNCTION, EW_SEC},
     {"sin", T_FUNCTION, EW_SIN}, {"sinh", T_FUNCTION, EW_SINH}, {"sqrt", T_SQRT, 0}, {"tan", T_FUNCTION, EW_TAN},
-    {"tanh", T_FUNCTION, EW_TANH}, {"theta", T_NAME, 0}, {"union", T_UNION, 0},
+    {"tanh", T_FUNCTION, EW_TANH}, {"theta", T_NAME, 0}, {"to", T_COLON, 0},
+    {"union", T_UNION, 0},
 };
 
 static int compare_name(const char *name, size_t length, const char *entry) {

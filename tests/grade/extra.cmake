@@ -7,3 +7,4 @@ target_link_libraries(bench_grade PRIVATE ew_grade PkgConfig::JANSSON)
 
 target_link_libraries(test_hostile PRIVATE PkgConfig::GMP)
 target_link_options(test_hostile PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
+target_link_libraries(test_grade PRIVATE PkgConfig::JANSSON)
