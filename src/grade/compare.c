@@ -261,17 +261,22 @@ static ew_expr *times(ew_comparison *c, ew_expr *value, ew_rational factor) {
     return ew_expr_binary(c->work, EW_PRODUCT, value, number);
 }
 
-/* 5 m in plain text reads as a product; beside a plain number or a value with a unit it is five metres. */
+/* 5 m and 12 m^2 in plain text read as products; beside a plain number or a value with a unit they are metres. */
 static const ew_expr *as_unit(ew_comparison *c, const ew_expr *expr) {
+    static const char *const areas[] = {"m", "m^2", "m^3"};
     const ew_expr *last = expr->kind == EW_PRODUCT && expr->count == 2 ? expr->items[1] : NULL;
-    if (!last || c->symmetric || last->kind != EW_SYMBOL || !last->spaced || last->text_length != 1 || !strchr("mgshL", last->text[0]) ||
-        expr->items[0]->kind != EW_NUMBER) {
+    int64_t power = 1;
+    if (last && last->kind == EW_POWER && last->items[1]->kind == EW_NUMBER && ew_rational_to_int64(last->items[1]->number, &power)) {
+        last = last->items[0];
+    }
+    if (!last || c->symmetric || last->kind != EW_SYMBOL || !last->spaced || last->text_length != 1 || power < 1 || power > 3 ||
+        !strchr(power == 1 ? "mgshL" : "m", last->text[0]) || expr->items[0]->kind != EW_NUMBER) {
         return expr;
     }
     ew_expr *unit = ew_expr_unary(c->work, EW_UNIT, expr->items[0]);
     if (unit) {
-        unit->text = last->text;
-        unit->text_length = 1;
+        unit->text = power == 1 ? last->text : areas[power - 1];
+        unit->text_length = power == 1 ? 1 : 3;
     }
     return unit ? unit : expr;
 }
@@ -313,7 +318,10 @@ static bool same_text(const ew_expr *a, const ew_expr *b) {
 }
 
 /* {5} as a solution set for 5 */
-static bool is_single(const ew_expr *expr) { return expr->kind == EW_SET && expr->count == 1; }
+static bool is_single(const ew_expr *expr) {
+    return expr->kind == EW_SET && expr->count == 1 && !is_collection(expr->items[0]) &&
+           !(expr->items[0]->kind == EW_CONSTANT && expr->items[0]->op == EW_EMPTY);
+}
 
 static bool has_signs(const ew_expr *expr) {
     int found = 0;
@@ -393,7 +401,7 @@ static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (lists) {
         return same_members(c, a, b);
     }
-    bool list_beside_value = is_collection(a) != is_collection(b) && a->kind != EW_BRACKET && b->kind != EW_BRACKET;
+    bool list_beside_value = (a->kind == EW_LIST) != (b->kind == EW_LIST) && a->kind != EW_BRACKET && b->kind != EW_BRACKET;
     if (has_signs(a) || has_signs(b) || is_single(a) || is_single(b) || list_beside_value) {
         return same_members(c, a, b);
     }

@@ -403,8 +403,52 @@ static ew_value determinant(ew_point *point, const ew_expr *matrix) {
     return square && matrix->columns <= DETERMINANT_LIMIT ? minor_of(point, matrix, 0, 0) : undefined();
 }
 
+/* An index of a sum and the value it has now. */
+typedef struct ew_binding {
+    const ew_expr *index;
+    int64_t value;
+    const struct ew_binding *outer;
+} ew_binding;
+
+static bool same_name(const ew_expr *a, const ew_expr *b) {
+    return a->kind == b->kind && a->op == b->op && a->text_length == b->text_length &&
+           (a->text_length == 0 || memcmp(a->text, b->text, a->text_length) == 0);
+}
+
+static const ew_binding *bound(const ew_point *point, const ew_expr *name) {
+    const ew_binding *binding = point->bindings;
+    while (binding && !same_name(binding->index, name)) {
+        binding = binding->outer;
+    }
+    return binding;
+}
+
+enum { TERMS_LIMIT = 1000 };
+
+static ew_value sum_over(ew_point *point, const ew_expr *expr) {
+    ew_value from = ew_evaluate_expression(point, expr->items[1]), to = ew_evaluate_expression(point, expr->items[2]);
+    ew_binding binding = {.index = expr->items[0], .outer = point->bindings};
+    bool sum = expr->op == EW_SUM_OVER;
+    int64_t last;
+    if (!from.exact || !to.exact || !ew_rational_to_int64(from.rational, &binding.value) ||
+        !ew_rational_to_int64(to.rational, &last) || last - binding.value >= TERMS_LIMIT) {
+        return undefined();
+    }
+    ew_value total = exact(ew_rational_small(!sum));
+    point->bindings = &binding;
+    for (; binding.value <= last && !total.undefined; binding.value++) {
+        ew_value term = ew_evaluate_expression(point, expr->items[3]);
+        total = sum ? add(point, total, term) : multiply(point, total, term);
+    }
+    point->bindings = binding.outer;
+    return total;
+}
+
 static ew_value call(ew_point *point, const ew_expr *expr) {
     ew_function function = (ew_function)expr->op;
+    if (function >= EW_SUM_OVER) {
+        return sum_over(point, expr);
+    }
     if (function == EW_DETERMINANT) {
         return determinant(point, expr->items[0]);
     }
@@ -485,6 +529,11 @@ static ew_value based(ew_point *point, const ew_expr *expr) {
 
 static ew_value evaluate_node(ew_point *point, const ew_expr *expr) {
     ew_value value;
+    const ew_binding *index = point->bindings && (expr->kind == EW_SYMBOL || expr->kind == EW_CONSTANT) ? bound(point, expr) : NULL;
+    if (index) {
+        ew_rational number;
+        return ew_rational_integer(point->work, index->value, &number) ? exact(number) : undefined();
+    }
     switch (expr->kind) {
     case EW_NUMBER: return exact(expr->number);
     case EW_SYMBOL: return variable(point, expr);
@@ -554,8 +603,17 @@ ew_ternary ew_value_equal(const ew_value *a, const ew_value *b, double tolerance
 
 void ew_scan(const ew_expr *expr, ew_contents *contents) {
     switch (expr->kind) {
-    case EW_SYMBOL: contents->symbols = true; break;
+    case EW_SYMBOL: contents->symbols |= !contents->index || !same_name(contents->index, expr); break;
     case EW_CALL:
+        if (expr->op >= EW_SUM_OVER) {
+            const ew_expr *outer = contents->index;
+            contents->integers_wanted = true;
+            ew_scan(expr->items[1], contents), ew_scan(expr->items[2], contents);
+            contents->index = expr->items[0];
+            ew_scan(expr->items[3], contents);
+            contents->index = outer;
+            return;
+        }
         contents->bare_log |= expr->op == EW_LOG && expr->count == 1;
         if (expr->op == EW_DETERMINANT && expr->items[0]->kind == EW_MATRIX) { /* the matrix itself is not asked for */
             for (uint32_t i = 0; i < expr->items[0]->count; i++) {

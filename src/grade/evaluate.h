@@ -15,6 +15,7 @@ typedef struct ew_value {
 /* Where variables stand. A name and a trial give the same number everywhere, so that two expressions agree on it. */
 typedef struct ew_point {
     ew_work *work;
+    const struct ew_binding *bindings; /* the indices of the sums around */
     uint32_t trial; /* even: all variables positive; odd: of either sign */
     bool integers;  /* variables are integers of 2..14, for factorials and the like */
     bool log_10;    /* \log without a base is decimal, not natural */
@@ -32,6 +33,7 @@ ew_ternary ew_value_equal(const ew_value *a, const ew_value *b, double tolerance
 typedef struct ew_contents {
     bool symbols, integers_wanted, bare_log, degrees, plus_minus;
     bool structure;  /* anything that has no value */
+    const ew_expr *index; /* of the sum around: no symbol */
     bool irrational; /* a constant or function whose values are hardly ever rational */
 } ew_contents;
 void ew_scan(const ew_expr *expr, ew_contents *contents);

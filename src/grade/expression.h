@@ -38,7 +38,8 @@ typedef enum ew_function {
     EW_LN, EW_LOG, /* items[1], if present, is the base; without it LOG is ambiguous */
     EW_EXP, EW_SQRT, EW_ROOT, /* ROOT: items[0] to the 1 / items[1] */
     EW_ABS, EW_FLOOR, EW_CEIL, EW_RE, EW_IM, EW_CONJUGATE, EW_ARG, EW_SIGN,
-    EW_FACTORIAL, EW_DOUBLE_FACTORIAL, EW_BINOMIAL, EW_GCD, EW_LCM, EW_MAX, EW_MIN, EW_DETERMINANT
+    EW_FACTORIAL, EW_DOUBLE_FACTORIAL, EW_BINOMIAL, EW_GCD, EW_LCM, EW_MAX, EW_MIN, EW_DETERMINANT,
+    EW_SUM_OVER, EW_PRODUCT_OVER /* items: the index, from, to, the term */
 } ew_function;
 
 typedef struct ew_expr {

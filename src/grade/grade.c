@@ -108,10 +108,17 @@ static ew_span inner_mathematics(ew_span text) {
     return close && open ? ew_span_of(open, (size_t)(close - open)) : text;
 }
 
+/* "Yes, it does" for yes. */
+static bool says_more(ew_span answer, ew_span words, ew_span gold) {
+    bool verdict = ew_span_is(gold, "yes") || ew_span_is(gold, "no") || ew_span_is(gold, "true") || ew_span_is(gold, "false");
+    return verdict && words.length > gold.length && memcmp(words.text, gold.text, gold.length) == 0 &&
+           words.text[gold.length] == ' ' && memchr(answer.text, ',', answer.length);
+}
+
 /* The last resort, where at least one of the answers is no mathematics: the same characters or the same words. */
 static bool same_characters(ew_work *work, ew_span a, ew_span b) {
     ew_span words = ew_text_words(work, a.text, a.length), others = ew_text_words(work, b.text, b.length);
-    if (words.length > 0 && ew_span_equal(words, others)) {
+    if (words.length > 0 && (ew_span_equal(words, others) || says_more(a, words, others))) {
         return true;
     }
     ew_span x = ew_text_tight(work, a.text, a.length), y = ew_text_tight(work, b.text, b.length);

@@ -26,7 +26,7 @@ bool ew_starts_factor(const ew_parser *parser) {
     case T_OPEN: return !closes_interval(parser);
     case T_NUMBER: case T_BASED: case T_NAME: case T_CONSTANT: case T_FUNCTION: case T_FLOOR: case T_CEIL:
     case T_ABS: case T_BRACE: case T_SET: case T_FRAC: case T_SQRT: case T_CUBE_ROOT: case T_BINOM: case T_BEGIN:
-    case T_ACCENT: case T_OVERLINE: case T_MONEY: return true;
+    case T_ACCENT: case T_OVERLINE: case T_MONEY: case T_BIG: return true;
     case T_BAR: return parser->bars == 0 && !parser->building;
     default: return false;
     }
@@ -52,7 +52,7 @@ static bool mixed_behind(const ew_parser *parser, const ew_expr *whole) {
     if (whole->kind != EW_NUMBER || !is_integer_token(before)) {
         return false;
     }
-    if (ew_token_at(parser)->type == T_FRAC) {
+    if (ew_token_at(parser)->type == T_FRAC || (ew_token_at(parser)->type == T_BRACE && ew_token_ahead(parser, 1) == T_FRAC)) {
         return true;
     }
     return is_integer_token(ew_token_at(parser)) && ew_token_ahead(parser, 1) == T_SLASH &&
@@ -67,7 +67,7 @@ static bool proper_fraction(ew_work *work, const ew_expr *e) {
 
 static ew_expr *parse_mixed(ew_parser *parser, ew_expr *whole) {
     ew_expr *fraction;
-    if (ew_token_at(parser)->type == T_FRAC) {
+    if (ew_token_at(parser)->type != T_NUMBER) {
         fraction = ew_parse_primary(parser);
     } else {
         ew_expr *top = ew_parse_primary(parser);
@@ -96,7 +96,7 @@ static ew_expr *parse_signed_factor(ew_parser *parser) {
     return result;
 }
 
-static ew_expr *parse_product(ew_parser *parser) {
+ew_expr *ew_parse_product(ew_parser *parser) {
     ew_items factors = {0};
     ew_expr *first = ew_parse_factor(parser);
     if (!first || !ew_items_push(parser->work, &factors, first)) {
@@ -131,7 +131,7 @@ static ew_expr *parse_product(ew_parser *parser) {
 }
 
 static ew_expr *plus_minus(ew_parser *parser, bool minus, ew_expr *left) {
-    ew_expr *right = parse_product(parser);
+    ew_expr *right = ew_parse_product(parser);
     ew_expr *result = left ? ew_expr_binary(parser->work, EW_PLUS_MINUS, left, right)
                            : ew_expr_unary(parser->work, EW_PLUS_MINUS, right);
     if (result) {
@@ -151,7 +151,7 @@ static ew_expr *parse_sum_inside(ew_parser *parser) {
             negative ^= ew_token_at(parser)->type == T_MINUS;
             parser->at++;
         }
-        term = parse_product(parser);
+        term = ew_parse_product(parser);
         term = negative ? ew_expr_unary(parser->work, EW_NEGATIVE, term) : term;
     }
     if (!ew_items_push(parser->work, &terms, term)) {
@@ -165,7 +165,7 @@ static ew_expr *parse_sum_inside(ew_parser *parser) {
             while (ew_token_at(parser)->type == T_MINUS || ew_token_at(parser)->type == T_PLUS) {
                 negative ^= parser->tokens[parser->at++].type == T_MINUS;
             }
-            term = parse_product(parser);
+            term = ew_parse_product(parser);
             term = negative ? ew_expr_unary(parser->work, EW_NEGATIVE, term) : term;
         } else if (type == T_PM || type == T_MP) {
             parser->at++;

@@ -35,6 +35,7 @@ void ew_leave(ew_parser *parser);
 ew_expr *ew_parse_list(ew_parser *parser);     /* a, b or c */
 ew_expr *ew_parse_relation(ew_parser *parser); /* a < b <= c, unions */
 ew_expr *ew_parse_sum(ew_parser *parser);
+ew_expr *ew_parse_product(ew_parser *parser);
 ew_expr *ew_parse_factor(ew_parser *parser);   /* a primary with its powers, factorials, subscripts, units */
 ew_expr *ew_parse_primary(ew_parser *parser);  /* without them */
 ew_expr *ew_parse_suffixes(ew_parser *parser, ew_expr *value); /* what may stand behind a primary */

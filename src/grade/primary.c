@@ -262,8 +262,19 @@ static ew_expr *parse_builder(ew_parser *parser) {
     return condition && ew_accept(parser, T_SET_END) ? ew_expr_binary(parser->work, EW_CONDITION, name, condition) : NULL;
 }
 
+static ew_expr *parse_matrix(ew_parser *parser);
+static ew_expr *as_system(ew_expr *matrix);
+
 static ew_expr *parse_set(ew_parser *parser) {
     size_t start = ++parser->at;
+    if (ew_token_at(parser)->type == T_BEGIN) { /* \left\{ \begin{array}... \right. */
+        ew_expr *matrix = parse_matrix(parser);
+        bool open = matrix && matrix->kind == EW_MATRIX && matrix->columns == 1 && ew_token_at(parser)->type == T_END;
+        if (open || !matrix) {
+            return open ? as_system(matrix) : NULL;
+        }
+        parser->at = start;
+    }
     if (ew_accept(parser, T_SET_END)) {
         return ew_expr_new(parser->work, EW_SET, 0);
     }
@@ -295,13 +306,25 @@ static ew_expr *parse_enclosed(ew_parser *parser, ew_token_type close, ew_functi
 /* ---- Matrices ---- */
 
 static bool is_matrix(const ew_token *token) {
-    static const char *const names[] = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "smallmatrix", "array"};
+    static const char *const names[] = {"matrix",  "pmatrix",     "bmatrix", "Bmatrix", "vmatrix",
+                                        "Vmatrix", "smallmatrix", "array",   "cases",   "dcases"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strlen(names[i]) == token->length && memcmp(names[i], token->text, token->length) == 0) {
             return true;
         }
     }
     return false;
+}
+
+/* One equation below the other: a list. */
+static ew_expr *as_system(ew_expr *matrix) {
+    bool relations = matrix->count > 1;
+    for (uint32_t i = 0; relations && i < matrix->count; i++) {
+        relations = matrix->items[i]->kind == EW_RELATION;
+    }
+    matrix->kind = relations ? EW_LIST : EW_MATRIX;
+    matrix->op = '&';
+    return matrix;
 }
 
 static ew_expr *parse_matrix(ew_parser *parser) {
@@ -333,9 +356,11 @@ static ew_expr *parse_matrix(ew_parser *parser) {
     }
     ew_expr *matrix = ew_items_expr(parser->work, EW_MATRIX, &items);
     if (matrix) {
+        bool system = columns == 1 && begin->length >= 5 && memcmp(begin->text + begin->length - 5, "cases", 5) == 0;
         matrix->columns = columns;
+        return system ? as_system(matrix) : determinant ? ew_expr_call(parser->work, EW_DETERMINANT, matrix, NULL) : matrix;
     }
-    return matrix && determinant ? ew_expr_call(parser->work, EW_DETERMINANT, matrix, NULL) : matrix;
+    return NULL;
 }
 
 /* ---- Commands and calls ---- */
@@ -441,6 +466,28 @@ static ew_expr *parse_call(ew_parser *parser) {
     return power ? ew_expr_binary(parser->work, EW_POWER, call, power) : call;
 }
 
+/* \sum_{k=1}^{n} term: the term is the product that follows. */
+static ew_expr *parse_big(ew_parser *parser) {
+    uint8_t op = parser->tokens[parser->at++].id;
+    ew_expr *range = ew_accept(parser, T_SUBSCRIPT) ? ew_parse_argument(parser) : NULL;
+    ew_expr *to = range && ew_accept(parser, T_POWER) ? parse_exponent(parser) : NULL;
+    ew_expr *term = to ? ew_parse_product(parser) : NULL;
+    if (!term || range->kind != EW_RELATION || range->count != 2 || range->ops[0] != '=' ||
+        (range->items[0]->kind != EW_SYMBOL && !(range->items[0]->kind == EW_CONSTANT && range->items[0]->op == EW_I))) {
+        return NULL;
+    }
+    ew_items items = {0};
+    if (!ew_items_push(parser->work, &items, range->items[0]) || !ew_items_push(parser->work, &items, range->items[1]) ||
+        !ew_items_push(parser->work, &items, to) || !ew_items_push(parser->work, &items, term)) {
+        return NULL;
+    }
+    ew_expr *call = ew_items_expr(parser->work, EW_CALL, &items);
+    if (call) {
+        call->op = op;
+    }
+    return call;
+}
+
 static ew_expr *parse_command(ew_parser *parser) {
     const ew_token *token = ew_token_at(parser);
     ew_expr *a, *b;
@@ -495,8 +542,23 @@ ew_expr *ew_parse_primary(ew_parser *parser) {
     case T_SET: return parse_set(parser);
     case T_BEGIN: return parse_matrix(parser);
     case T_SQRT: return parse_root(parser);
+    case T_BIG: return ew_enter(parser) ? parse_big(parser) : NULL;
     default: return parse_command(parser);
     }
+}
+
+/* "5 or more", "3 less than": words that are no mere unit. */
+static bool changes_the_value(const ew_parser *parser, size_t from) {
+    static const char *const words[] = {"more", "less", "least", "most", "greater", "fewer", "not", "than", "never"};
+    for (size_t i = from; i < parser->at; i++) {
+        const ew_token *token = &parser->tokens[i];
+        for (size_t w = 0; token->type == T_TEXT && w < sizeof words / sizeof *words; w++) {
+            if (memmem(token->text, token->length, words[w], strlen(words[w]))) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* Words behind a value, with the powers and slashes of units: " cm^2", "miles/hour". What follows must end the term. */
@@ -515,7 +577,7 @@ static ew_expr *parse_unit(ew_parser *parser, ew_expr *value) {
             parser->at++;
         }
     }
-    if (ew_starts_factor(parser)) {
+    if (ew_starts_factor(parser) || changes_the_value(parser, from)) {
         return NULL;
     }
     for (size_t i = from; i < parser->at; i++) {
@@ -548,6 +610,38 @@ static ew_expr *parse_power(ew_parser *parser, ew_expr *value) {
     return ew_expr_binary(parser->work, EW_POWER, value, parse_exponent(parser));
 }
 
+/* The C of 25 degrees C, at the end of its term. */
+static bool is_scale(const ew_parser *parser) {
+    const ew_token *token = ew_token_at(parser);
+    uint8_t next = ew_token_ahead(parser, 1);
+    return token->type == T_NAME && token->length == 1 && (token->text[0] == 'C' || token->text[0] == 'F') &&
+           (next == T_END || next == T_COMMA || next == T_CLOSE);
+}
+
+/* 3 million, 2 dozen: what the word multiplies by; 0 for other words. */
+static int64_t large_number(const ew_token *token) {
+    static const struct {
+        const char *word;
+        int64_t value;
+    } words[] = {{"dozen", 12}, {"hundred", 100}, {"thousand", 1000}, {"million", 1000000}, {"billion", 1000000000},
+                 {"trillion", 1000000000000}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i].word) == token->length && memcmp(words[i].word, token->text, token->length) == 0) {
+            return words[i].value;
+        }
+    }
+    return 0;
+}
+
+static ew_expr *times_large_number(ew_parser *parser, ew_expr *value) {
+    ew_expr *number = ew_expr_new(parser->work, EW_NUMBER, 0);
+    if (!number || !ew_rational_integer(parser->work, large_number(ew_token_at(parser)), &number->number)) {
+        return NULL;
+    }
+    parser->at++;
+    return ew_expr_binary(parser->work, EW_PRODUCT, value, number);
+}
+
 ew_expr *ew_parse_suffixes(ew_parser *parser, ew_expr *value) {
     while (value) {
         if (ew_accept(parser, T_POWER)) {
@@ -559,6 +653,10 @@ ew_expr *ew_parse_suffixes(ew_parser *parser, ew_expr *value) {
             value = ew_expr_unary(parser->work, EW_PERCENT, value);
         } else if (ew_accept(parser, T_DEGREE)) {
             value = ew_expr_unary(parser->work, EW_DEGREE, value);
+        } else if (value->kind == EW_DEGREE && is_scale(parser)) {
+            parser->at++; /* Celsius or Fahrenheit */
+        } else if (ew_token_at(parser)->type == T_TEXT && large_number(ew_token_at(parser))) {
+            value = times_large_number(parser, value);
         } else if (ew_token_at(parser)->type == T_TEXT) {
             value = parse_unit(parser, value);
         } else if (ew_token_at(parser)->type == T_MONEY && value->kind == EW_NUMBER) {

@@ -173,8 +173,31 @@ static bool ray(builder *b, char op, const ew_expr *value, ew_real_set *set) {
     return normalize(b->work, set);
 }
 
+/* |x| < c, |x| >= c */
+static bool absolute(builder *b, const ew_expr *expr, ew_real_set *set) {
+    const ew_expr *left = expr->items[0];
+    char op = expr->ops[0];
+    ew_value limit = evaluate(b->work, expr->items[1]), zero = {.exact = true, .rational = ew_rational_small(0)};
+    if (left->items[0]->kind != EW_SYMBOL || !same_symbol(b, left->items[0]) || !strchr("<l>g", op) || limit.undefined ||
+        limit.infinity || order(b->work, &limit, &zero) != 1) {
+        return false;
+    }
+    ew_value minus = limit;
+    if (limit.exact) {
+        minus.rational = ew_rational_negate(limit.rational);
+    } else {
+        minus.ball = ew_complex_negate(limit.ball);
+    }
+    bool inside = op == '<' || op == 'l', closed = op == 'l' || op == '>'; /* the complement of an open ray is closed */
+    one_interval(set, minus, closed, limit, closed);
+    return inside || complement(set);
+}
+
 static bool relation(builder *b, const ew_expr *expr, ew_real_set *set) {
     bool any = false;
+    if (expr->count == 2 && expr->items[0]->kind == EW_CALL && expr->items[0]->op == EW_ABS) {
+        return absolute(b, expr, set);
+    }
     all_reals(set);
     for (uint32_t i = 0; i + 1 < expr->count; i++) {
         const ew_expr *left = expr->items[i], *right = expr->items[i + 1];

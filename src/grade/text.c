@@ -42,7 +42,8 @@ static bool strip_ends(ew_span *s) {
         }
         s->length--;
     }
-    if (s->length > 1 && s->text[s->length - 1] == '.' && s->text[s->length - 2] != '.' && s->text[s->length - 2] != '\\') {
+    bool delimiter = s->length > 7 && memcmp(s->text + s->length - 7, "\\right.", 7) == 0;
+    if (!delimiter && s->length > 1 && s->text[s->length - 1] == '.' && s->text[s->length - 2] != '.' && s->text[s->length - 2] != '\\') {
         s->length--;
     }
     strip_pair(s, "$$", "$$");
@@ -110,6 +111,11 @@ static size_t tighten_command(tightener *t, const char *text, size_t length) {
             next++;
         }
         t->drop_next = next < length && text[next] == '{';
+        return n;
+    }
+    if (n >= 5 && memcmp(text + n - 4, "dots", 4) == 0) { /* \ldots, \cdots, \dots */
+        memcpy(t->out + t->used, "...", 3);
+        t->used += 3;
         return n;
     }
     if (n == 6 && memcmp(text + 2, "frac", 4) == 0) { /* \dfrac, \tfrac, \cfrac */

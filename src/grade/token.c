@@ -246,7 +246,7 @@ static void push_text(lexer *lex, const char *text, size_t length) {
     } else if (same_word(text, length, "or") || same_word(text, length, ", or")) {
         push(lex, T_OR, 0, text, length);
     } else if (lex->splices < SPLICE_DEPTH && !ew_is_unit(text, length) &&
-               ((digits && !spaces) || (!letters && !spaces) || (length == 1 && last_type(lex) != T_NUMBER) ||
+               ((digits && !spaces) || (!letters && !spaces) || (length == 1 && (last_type(lex) != T_NUMBER || text[0] == 'i' || text[0] == 'e')) ||
                 (digits && is_digit(text[0])) || (!spaces && ew_find_word(text, length)))) {
         lex->splices++;
         lex_range(lex, text, length);
@@ -490,7 +490,8 @@ static void lex_letters(lexer *lex) {
     }
     bool value_before = last_type(lex) == T_NUMBER || last_type(lex) == T_CLOSE || last_type(lex) == T_BRACE_END ||
                         last_type(lex) == T_TEXT || last_type(lex) == T_CONSTANT || last_type(lex) == T_SLASH;
-    if (n > 3 || (n > 1 && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
+    bool per = n == 1 && last_type(lex) == T_SLASH && lex->count > 1 && lex->tokens[lex->count - 2].type == T_TEXT;
+    if (n > 3 || ((n > 1 || per) && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
         (n > 1 && (same_word(name, n, "yes") || same_word(name, n, "no") || same_word(name, n, "not") ||
                    same_word(name, n, "is") || same_word(name, n, "of") || same_word(name, n, "the") ||
                    same_word(name, n, "per") || same_word(name, n, "one") || same_word(name, n, "two") ||

@@ -24,6 +24,7 @@ typedef enum ew_token_type {
     T_ROW, T_AMPERSAND,
     T_FRAC, T_SQRT, T_CUBE_ROOT, T_BINOM, T_OVER, T_CHOOSE,
     T_BEGIN, T_FINISH, /* text: environment */
+    T_BIG,        /* \sum or \prod; id: ew_function */
     T_PERCENT, T_DEGREE, T_MONEY,
     T_UNION, T_INTERSECTION, T_DIFFERENCE, T_SUCH_THAT,
     T_ACCENT,     /* a command with one argument that changes nothing: \vec, \boxed, ... */

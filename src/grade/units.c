@@ -35,7 +35,8 @@ static const entry entries[] = {
     {"l liter liters litre litres", VOLUME, 1, 1},
     {"deg degree degrees", ANGLE, 1, 1},
     {"unit units", -1, 1, 1},
-    {"rad rads radian radians yr yrs year years gal pt pts cc cu sq mol ppm mpg bpm hz ghz mhz kw kwh pa kpa ev", -2, 1, 1},
+    {"cup cups men egg eggs box pie cow pig hen cat dog kid pen bag bus car toy hat boy "
+     "rad rads radian radians yr yrs year years gal pt pts cc cu sq mol ppm mpg bpm hz ghz mhz kw kwh pa kpa ev", -2, 1, 1},
 };
 
 static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '$'; }
