@@ -542,7 +542,7 @@ ew_expr *ew_parse_primary(ew_parser *parser) {
     case T_SET: return parse_set(parser);
     case T_BEGIN: return parse_matrix(parser);
     case T_SQRT: return parse_root(parser);
-    case T_BIG: return ew_enter(parser) ? parse_big(parser) : NULL;
+    case T_BIG: return parse_big(parser);
     default: return parse_command(parser);
     }
 }
