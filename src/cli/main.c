@@ -21,6 +21,7 @@ static const subcommand subcommands[] = {
     {"logits", ew_cli_logits, "show what a model says at every position of a sequence"},
     {"perplexity", ew_cli_perplexity, "measure how well a model predicts a text"},
     {"grade", ew_cli_grade, "grade answers against the right ones"},
+    {"bench", ew_cli_bench, "measure speed beside what the machine allows"},
     {NULL, NULL, NULL},
 };
 enum { MOST_SUBCOMMANDS = 32 };

@@ -147,7 +147,7 @@ bool ew_model_ends_reply(const ew_model *model, int32_t token) {
 void ew_model_describe(const ew_model *model, ew_model_info *info) {
     const ew_config *config = &model->config;
     ew_kv_layout layout = ew_kv_layout_make(model->kv_quantized, config->head_dim, model->weights.kv_grain);
-    bool own_file = ew_checkpoint_kind(model->checkpoint) == EW_CHECKPOINT_EDGEWISE;
+    bool own_file = model->checkpoint && ew_checkpoint_kind(model->checkpoint) == EW_CHECKPOINT_EDGEWISE;
     const ew_model_info known = {
         .architecture = ew_architecture_name(config->architecture),
         .chat_template = model->has_template ? model->chat_template.name : NULL,

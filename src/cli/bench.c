@@ -1,0 +1,430 @@
+/* edgewise bench: tokens a second beside what the machine's memory and units allow, measured in the same run. */
+#include "base/memory.h"
+#include "cli/arguments.h"
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "cli/json_output.h"
+#include "cli/machine.h"
+#include "cli/progress.h"
+#include "model/cost.h"
+#include "model/synthetic.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 5, ROWS_MOST = 17, STREAMS_MOST = 64, STEPS_MOST = 4096 };
+
+/* A spread or a load above these, and the figures are not called good. */
+static const double SPREAD_GOOD = 0.15, LOAD_GOOD = 0.5;
+
+typedef struct request {
+    int shape; /* index of a synthetic shape */
+    const char *file;
+    size_t prompt, generate, shared_prefix, context;
+    const char *streams;
+    size_t n_threads, group;
+    int scheme, activations;
+    bool json;
+} request;
+
+typedef struct row {
+    bool prefill;
+    size_t streams, context;
+    double tokens_per_step;
+    double seconds[STEPS_MOST]; /* of each step, over all rounds */
+    size_t n_steps;
+    double round_medians[ROUNDS];
+    size_t n_rounds;
+    ew_step_cost cost;
+    uint64_t checksum; /* of the logits of the last step */
+} row;
+
+typedef struct bench {
+    request request;
+    ew_pool *pool; /* for making weights and measuring the machine */
+    ew_model *model;
+    ew_session *session;
+    ew_machine machine;
+    row *rows; /* [ROWS_MOST] */
+    size_t n_rows;
+    float *logits;    /* [STREAMS_MOST][vocab] */
+    ew_input *inputs; /* [most of a prompt or STREAMS_MOST] */
+} bench;
+
+static int32_t token_at(const bench *b, size_t stream, size_t position) {
+    return (int32_t)((position * 7919 + stream * 104729 + 17) % b->model->config.vocab_size);
+}
+
+static uint64_t hash_logits(const float *logits, size_t n) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a over the bit patterns */
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &logits[i], sizeof bits);
+        hash = (hash ^ bits) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* Appends positions begin .. end - 1 of a made-up text; the last wants logits if `logits` is given. */
+static ew_status feed(bench *b, ew_stream *stream, size_t which, size_t begin, size_t end, float *logits,
+                      ew_error *error) {
+    for (size_t i = begin; i < end; i++) {
+        b->inputs[i - begin] = (ew_input){stream, token_at(b, which, i), logits && i + 1 == end};
+    }
+    return ew_evaluate(b->session, b->inputs, end - begin, logits, NULL, error);
+}
+
+/* ---- One round of one row ---- */
+
+static ew_status run_prefill(bench *b, row *r, ew_error *error) {
+    ew_stream *stream;
+    ew_status status = ew_stream_open(b->session, &stream, error);
+    if (status != EW_OK) {
+        return status;
+    }
+    double start = ew_clock_seconds();
+    status = feed(b, stream, 0, 0, b->request.prompt, b->logits, error);
+    r->seconds[r->n_steps++] = ew_clock_seconds() - start;
+    r->checksum = hash_logits(b->logits, b->model->config.vocab_size);
+    ew_stream_close(stream);
+    return status;
+}
+
+/* Streams that share a prefix and then each go their own way up to `context`. */
+static ew_status open_streams(bench *b, const row *r, ew_stream **streams, ew_error *error) {
+    size_t shared = b->request.shared_prefix;
+    ew_status status = ew_stream_open(b->session, &streams[0], error);
+    if (status == EW_OK && shared > 0) {
+        status = feed(b, streams[0], 0, 0, shared, NULL, error);
+    }
+    for (size_t k = 1; status == EW_OK && k < r->streams; k++) {
+        status = ew_stream_fork(streams[0], &streams[k], error);
+    }
+    for (size_t k = 0; status == EW_OK && k < r->streams && r->context > shared; k++) {
+        status = feed(b, streams[k], k, shared, r->context, NULL, error);
+    }
+    return status;
+}
+
+static ew_status run_steps(bench *b, row *r, ew_stream **streams, ew_error *error) {
+    size_t vocab_size = b->model->config.vocab_size, first = r->n_steps;
+    for (size_t step = 0; step < b->request.generate; step++) {
+        for (size_t k = 0; k < r->streams; k++) {
+            b->inputs[k] = (ew_input){streams[k], token_at(b, k, r->context + step), true};
+        }
+        double start = ew_clock_seconds();
+        ew_status status = ew_evaluate(b->session, b->inputs, r->streams, b->logits, NULL, error);
+        if (status != EW_OK) {
+            return status;
+        }
+        r->seconds[r->n_steps++] = ew_clock_seconds() - start;
+    }
+    r->checksum = hash_logits(b->logits, r->streams * vocab_size);
+    double round[STEPS_MOST];
+    memcpy(round, r->seconds + first, (r->n_steps - first) * sizeof *round);
+    r->round_medians[r->n_rounds++] = ew_median(round, r->n_steps - first);
+    return EW_OK;
+}
+
+static ew_status run_decode(bench *b, row *r, ew_error *error) {
+    ew_stream *streams[STREAMS_MOST] = {0};
+    ew_status status = open_streams(b, r, streams, error);
+    if (status == EW_OK) {
+        status = run_steps(b, r, streams, error);
+    }
+    for (size_t k = 0; k < STREAMS_MOST; k++) {
+        ew_stream_close(streams[k]);
+    }
+    return status;
+}
+
+/* Rounds go over all rows, so that a drift of the machine meets all of them. The first round warms up. */
+static ew_status run_rounds(bench *b, ew_error *error) {
+    ew_progress progress;
+    ew_progress_begin(&progress, "measuring", "rows", (ROUNDS + 1) * b->n_rows);
+    ew_status status = EW_OK;
+    for (size_t round = 0; status == EW_OK && round <= ROUNDS; round++) {
+        for (size_t i = 0; status == EW_OK && i < b->n_rows; i++) {
+            row *r = &b->rows[i];
+            status = r->prefill ? run_prefill(b, r, error) : run_decode(b, r, error);
+            if (round == 0) {
+                r->n_steps = r->n_rounds = 0;
+            } else if (r->prefill && status == EW_OK) {
+                r->round_medians[r->n_rounds++] = r->seconds[r->n_steps - 1];
+            }
+            ew_progress_update(&progress, round * b->n_rows + i + 1, NULL);
+        }
+    }
+    ew_progress_end(&progress);
+    return status;
+}
+
+/* ---- What is measured ---- */
+
+static bool add_row(bench *b, bool prefill, size_t streams) {
+    const request *q = &b->request;
+    if (b->n_rows == ROWS_MOST || streams == 0 || streams > STREAMS_MOST) {
+        return false;
+    }
+    row *r = &b->rows[b->n_rows++];
+    *r = (row){.prefill = prefill, .streams = streams, .context = prefill ? q->prompt : q->context};
+    if (prefill) {
+        r->tokens_per_step = (double)q->prompt;
+        r->cost = ew_model_step_cost(b->model, q->prompt, 1, q->prompt);
+        return true;
+    }
+    size_t own = q->context - q->shared_prefix + q->generate / 2;
+    r->tokens_per_step = (double)streams;
+    r->cost = ew_model_step_cost(b->model, streams, streams, q->shared_prefix + streams * own);
+    return true;
+}
+
+/* "1,2,4" into rows. */
+static bool add_stream_rows(bench *b, const char *list) {
+    for (const char *at = list; *at;) {
+        char *end;
+        unsigned long n = strtoul(at, &end, 10);
+        if (end == at || (*end && *end != ',') || !add_row(b, false, n)) {
+            return false;
+        }
+        at = *end ? end + 1 : end;
+    }
+    return b->n_rows > 0;
+}
+
+static ew_status open_model(bench *b, ew_error *error) {
+    const request *q = &b->request;
+    if (q->file) {
+        return ew_model_open(q->file, NULL, &b->model, error);
+    }
+    const ew_synthetic_options options = {
+        .shape = ew_synthetic_shape_name((size_t)q->shape),
+        .format = q->scheme == 0 ? EW_MATRIX_INT4_SYMMETRIC : q->scheme == 1 ? EW_MATRIX_INT4_OFFSET : EW_MATRIX_INT8,
+        .group = q->group,
+        .activations = q->activations == 0 ? EW_ACTIVATION_INT16 : EW_ACTIVATION_INT8,
+        .context_length = 1 << 17,
+    };
+    return ew_synthetic_model(&options, b->pool, &b->model, error);
+}
+
+static ew_status open_all(bench *b, ew_error *error) {
+    ew_status status = ew_pool_create(b->request.n_threads, NULL, &b->pool, error);
+    if (status == EW_OK) {
+        status = open_model(b, error);
+    }
+    if (status == EW_OK) {
+        ew_session_options options = EW_SESSION_OPTIONS_INIT;
+        options.n_threads = b->request.n_threads;
+        options.context_length = (b->request.context > b->request.prompt ? b->request.context : b->request.prompt) +
+                                 b->request.generate;
+        status = ew_session_open(b->model, &options, &b->session, error);
+    }
+    if (status == EW_OK) {
+        ew_interrupt_watch(b->session);
+        size_t n = b->request.prompt > b->request.context ? b->request.prompt : b->request.context;
+        b->inputs = ew_allocate(n > STREAMS_MOST ? n : STREAMS_MOST, sizeof *b->inputs);
+        b->logits = ew_allocate_aligned(STREAMS_MOST * b->model->config.vocab_size, sizeof *b->logits);
+        b->rows = ew_allocate(ROWS_MOST, sizeof *b->rows);
+        if (!b->inputs || !b->logits || !b->rows) {
+            status = ew_fail_memory(error, STREAMS_MOST * b->model->config.vocab_size * sizeof(float), "a benchmark");
+        }
+    }
+    return status;
+}
+
+static void close_all(bench *b) {
+    ew_interrupt_watch(NULL);
+    ew_session_close(b->session);
+    ew_model_close(b->model);
+    ew_pool_destroy(b->pool);
+    free(b->inputs);
+    free(b->logits);
+    free(b->rows);
+}
+
+/* ---- What is told ---- */
+
+typedef struct summary {
+    double step_ms, spread, tokens_per_s, limit_ms, share;
+} summary;
+
+/* Spread: how far the rounds' medians lie apart, over their middle. */
+static summary summarize(const bench *b, row *r) {
+    size_t planes = b->model->weights.activations == EW_ACTIVATION_INT16 ? 2 : 1;
+    double step = ew_median(r->seconds, r->n_steps), middle = ew_median(r->round_medians, r->n_rounds);
+    double by_memory = r->cost.bytes / (b->machine.read_gbps * 1e9);
+    double by_units = r->cost.macs * (double)planes / (b->machine.int8_gmacs * 1e9);
+    double limit = by_memory > by_units ? by_memory : by_units;
+    return (summary){.step_ms = step * 1e3,
+                     .spread = (r->round_medians[r->n_rounds - 1] - r->round_medians[0]) / middle,
+                     .tokens_per_s = r->tokens_per_step / step,
+                     .limit_ms = limit * 1e3,
+                     .share = limit / step};
+}
+
+static const char *shape_name(const bench *b) {
+    return b->request.file ? b->request.file : ew_synthetic_shape_name((size_t)b->request.shape);
+}
+
+/* Why the figures are not good, or NULL. */
+static const char *complaint(const bench *b) {
+    double most = 0;
+    for (size_t i = 0; i < b->n_rows; i++) {
+        double spread = summarize(b, &b->rows[i]).spread;
+        most = spread > most ? spread : most;
+    }
+    if (b->machine.load > LOAD_GOOD) {
+        return "the machine was busy before the run began";
+    }
+    return most > SPREAD_GOOD ? "the rounds differ too much" : NULL;
+}
+
+static void print_table(const bench *b) {
+    const ew_machine *m = &b->machine;
+    printf("%s, %s kernels, %zu threads; memory %.1f GB/s, units %.0f GMAC/s (INT8), load %.2f\n", m->cpu,
+           b->session->kernels->name, m->n_threads, m->read_gbps, m->int8_gmacs, m->load);
+    printf("%s: %.2f bits a weight read, %s activations\n\n", shape_name(b),
+           b->rows[0].cost.bytes > 0 ? 8 * ew_model_step_cost(b->model, 1, 1, 0).bytes /
+                                           ew_model_step_cost(b->model, 1, 1, 0).macs
+                                     : 0,
+           b->model->weights.activations == EW_ACTIVATION_INT16 ? "INT16" : "INT8");
+    printf("phase    streams  context  tokens/s    step ms  spread  MB/step   GMAC/step  limit ms  share  checksum\n");
+    for (size_t i = 0; i < b->n_rows; i++) {
+        row *r = &b->rows[i];
+        summary s = summarize(b, r);
+        printf("%-8s %7zu  %7zu  %8.1f  %9.3f  %5.1f%%  %7.1f  %10.3f  %8.3f  %4.0f%%  %016llx\n",
+               r->prefill ? "prefill" : "decode", r->streams, r->context, s.tokens_per_s, s.step_ms, s.spread * 100,
+               r->cost.bytes * 1e-6, r->cost.macs * 1e-9, s.limit_ms, s.share * 100, (unsigned long long)r->checksum);
+    }
+    const char *why = complaint(b);
+    if (why) {
+        printf("\nNot a good measurement: %s. Run it again on a quiet machine.\n", why);
+    }
+}
+
+static json_t *row_json(const bench *b, row *r) {
+    char checksum[17];
+    summary s = summarize(b, r);
+    json_t *object = json_object();
+    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)r->checksum);
+    ew_json_put(&object, "phase", json_string(r->prefill ? "prefill" : "decode"));
+    ew_json_put(&object, "shape", ew_json_repaired(shape_name(b), strlen(shape_name(b))));
+    ew_json_put(&object, "streams", json_integer((json_int_t)r->streams));
+    ew_json_put(&object, "context", json_integer((json_int_t)r->context));
+    ew_json_put(&object, "group", json_integer((json_int_t)b->model->weights.layers[0].q.group));
+    ew_json_put(&object, "activations",
+                json_string(b->model->weights.activations == EW_ACTIVATION_INT16 ? "int16" : "int8"));
+    ew_json_put(&object, "adapter_rank", json_integer(0));
+    ew_json_put(&object, "tokens_per_s", json_real(s.tokens_per_s));
+    ew_json_put(&object, "step_ms", json_real(s.step_ms));
+    ew_json_put(&object, "spread", json_real(s.spread));
+    ew_json_put(&object, "bytes_per_step", json_real(r->cost.bytes));
+    ew_json_put(&object, "macs_per_step", json_real(r->cost.macs));
+    ew_json_put(&object, "limit_ms", json_real(s.limit_ms));
+    ew_json_put(&object, "limit_share", json_real(s.share));
+    ew_json_put(&object, "checksum", json_string(checksum));
+    return object;
+}
+
+static ew_status print_json(const bench *b, ew_error *error) {
+    const ew_machine *m = &b->machine;
+    json_t *machine = json_object(), *rows = json_array(), *object = json_object();
+    ew_json_put(&machine, "cpu", ew_json_repaired(m->cpu, strlen(m->cpu)));
+    ew_json_put(&machine, "isa", json_string(b->session->kernels->name));
+    ew_json_put(&machine, "threads", json_integer((json_int_t)m->n_threads));
+    ew_json_put(&machine, "read_gbps", json_real(m->read_gbps));
+    ew_json_put(&machine, "int8_gmacs", json_real(m->int8_gmacs));
+    ew_json_put(&machine, "load", json_real(m->load));
+    for (size_t i = 0; rows && i < b->n_rows; i++) {
+        if (json_array_append_new(rows, row_json(b, &b->rows[i])) != 0) {
+            json_decref(rows);
+            rows = NULL;
+        }
+    }
+    const char *why = complaint(b);
+    ew_json_put(&object, "machine", machine);
+    ew_json_put(&object, "rows", rows);
+    ew_json_put(&object, "good", json_boolean(why == NULL));
+    if (why) {
+        ew_json_put(&object, "why_not", json_string(why));
+    }
+    return ew_json_print(object, error);
+}
+
+static const char examples[] =
+    "  edgewise bench --shape qwen2.5-0.5b\n"
+    "  edgewise bench -m smollm2.gguf --streams 1,8 --context 1024 --shared-prefix 512\n"
+    "  EDGEWISE_ISA=avx2 edgewise bench --shape qwen2.5-1.5b --activations int8 --json\n";
+
+static int run(bench *b, const ew_command *command) {
+    ew_error error;
+    ew_status status = open_all(b, &error);
+    if (status == EW_OK) {
+        if (b->request.prompt > 0) {
+            add_row(b, true, 1);
+        }
+        if (b->request.generate > 0 && !add_stream_rows(b, b->request.streams)) {
+            close_all(b);
+            return ew_usage_error(command, "--streams takes numbers from 1 to %d, \"1,2,4\"", STREAMS_MOST);
+        }
+        status = ew_machine_measure(b->pool, b->session->kernels, &b->machine, &error);
+    }
+    if (status == EW_OK) {
+        status = run_rounds(b, &error);
+    }
+    if (status == EW_OK && b->request.json) {
+        status = print_json(b, &error);
+    } else if (status == EW_OK) {
+        print_table(b);
+    }
+    close_all(b);
+    return status == EW_OK ? EW_EXIT_OK : ew_cli_fail(&error);
+}
+
+int ew_cli_bench(int argc, char **argv) {
+    bench b = {.request = {.shape = 1, .prompt = 512, .generate = 32, .shared_prefix = 256, .streams = "1,2,4,8,16",
+                           .group = 32}};
+    request *q = &b.request;
+    static const char *const schemes[] = {"symmetric", "offset", "int8", NULL}, *const types[] = {"int16", "int8", NULL};
+    const char *names[16] = {0};
+    for (size_t i = 0; i < 15 && ew_synthetic_shape_name(i); i++) {
+        names[i] = ew_synthetic_shape_name(i);
+    }
+    bool context_given = false;
+    const ew_option options[] = {
+        {"shape", 0, EW_OPTION_CHOICE, &q->shape, .help = "random weights of this shape", .choices = names},
+        {"model", 'm', EW_OPTION_TEXT, &q->file, .argument = "FILE", .help = "a model instead"},
+        {"prompt", 0, EW_OPTION_COUNT, &q->prompt, .argument = "N", .help = "tokens of the prompt; 0: no such row (512)",
+         .most = 1 << 16},
+        {"generate", 0, EW_OPTION_COUNT, &q->generate, .argument = "N",
+         .help = "steps of each decode row and round; 0: no such rows (32)", .most = STEPS_MOST / ROUNDS},
+        {"streams", 0, EW_OPTION_TEXT, &q->streams, .argument = "LIST", .help = "decode rows (1,2,4,8,16)"},
+        {"shared-prefix", 0, EW_OPTION_COUNT, &q->shared_prefix, .argument = "N",
+         .help = "positions that all streams share (256)", .most = 1 << 16},
+        {"context", 0, EW_OPTION_COUNT, &q->context, .argument = "N",
+         .help = "positions of each stream before decoding (the shared prefix)", .given = &context_given,
+         .most = 1 << 16},
+        {"threads", 0, EW_OPTION_COUNT, &q->n_threads, .argument = "N", .help = "0: the fast cores (0)",
+         .most = EW_THREADS_MAX},
+        {"group", 0, EW_OPTION_COUNT, &q->group, .argument = "N", .help = "inputs a scale: 32, 64, 128, 0 (32)"},
+        {"scheme", 0, EW_OPTION_CHOICE, &q->scheme, .help = "weights of a shape (symmetric)", .choices = schemes},
+        {"activations", 0, EW_OPTION_CHOICE, &q->activations, .help = "of a shape (int16)", .choices = types},
+        {"json", 0, EW_OPTION_FLAG, &q->json, .help = "print one JSON object"},
+    };
+    const ew_command command = {"bench", "",
+                                "Measures prompt and decode speed, beside the limits that the memory's and the units' "
+                                "speed of the same run set.",
+                                examples, options, sizeof options / sizeof *options, 0, 0};
+    int exit_code;
+    const char *none[1];
+    if (!ew_arguments_parse(&command, argc, argv, none, &exit_code)) {
+        return exit_code;
+    }
+    q->context = context_given ? q->context : q->shared_prefix;
+    if (q->context < q->shared_prefix) {
+        return ew_usage_error(&command, "--context %zu is less than the shared prefix of %zu", q->context,
+                              q->shared_prefix);
+    }
+    return ew_cli_finish(run(&b, &command));
+}
