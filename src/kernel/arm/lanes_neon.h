@@ -22,6 +22,8 @@ typedef struct {
 
 /* Shape of the register block of matmul_float: 24 of 32 registers are sums. */
 enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
+/* Attention: half pages of keys and rows of outputs that go through the registers together. */
+enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
 
 /* Defines a function that applies an operation to each register of its operands. */
 #define LANES_UNARY(name, to, from, operation)                                                                        \

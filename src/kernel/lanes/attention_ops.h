@@ -5,7 +5,7 @@
 
 #include "kernel/lanes/quantize_ops.h"
 
-enum { ROWS_AT_ONCE = 4, CHANNELS_AT_ONCE = 64, SCALES_MAX = EW_HEAD_DIM_MAX / 4 };
+enum { ROWS_AT_ONCE = 4, CHANNELS_AT_ONCE = 64, BLOCK_LANES = CHANNELS_AT_ONCE / LANES, SCALES_MAX = EW_HEAD_DIM_MAX / 4 };
 
 /* Queries of all rows as INT16 planes. */
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
 /* One page in floats. */
 typedef struct {
     float keys[EW_HEAD_DIM_MAX][EW_PAGE_POSITIONS];          /* the unquantized reference only */
-    float values[EW_PAGE_POSITIONS][EW_HEAD_DIM_MAX];        /* codes, or values where factors is not used */
+    float values[EW_PAGE_POSITIONS * EW_HEAD_DIM_MAX];       /* [position][padded_dim]: codes, or under factors of 1 values */
     float factors[SCALES_MAX][EW_PAGE_POSITIONS];            /* the values' scales */
 } float_page;
 
@@ -76,49 +76,59 @@ static void quantize_queries(const ew_attention *a, query_planes *planes) {
     }
 }
 
-/* Scores of 16 positions (half 0 or 1 of the page) for n_rows rows, a constant where this is inlined. */
-LANES_INLINE void score_half_page(const ew_kv_layout *layout, const uint8_t *page, size_t half, const query_planes *planes,
-                                  size_t row, size_t n_rows, float *scores) {
+/* Scores of n_halves times 16 positions from half page `half` on, for n_rows rows; both numbers are constants where this
+ * is inlined. Each quad of a query meets both halves while it is in a register. */
+LANES_INLINE void score_halves(const ew_kv_layout *layout, const uint8_t *page, int half, int n_halves,
+                               const query_planes *planes, size_t row, size_t n_rows, float *scores) {
     const float *scales = (const float *)(const void *)(page + layout->k_scales_at) + half * LANES;
-    f32x16 score[ROWS_AT_ONCE];
+    f32x16 score[2][ROWS_AT_ONCE];
     for (size_t i = 0; i < n_rows; i++) {
-        score[i] = lanes_zero();
+        score[0][i] = score[1][i] = lanes_zero();
     }
     for (size_t g = 0; g < layout->n_scales; g++) {
-        i32x16 hi[ROWS_AT_ONCE], lo[ROWS_AT_ONCE];
+        i32x16 hi[2][ROWS_AT_ONCE], lo[2][ROWS_AT_ONCE];
         for (size_t i = 0; i < n_rows; i++) {
-            hi[i] = ints_zero();
-            lo[i] = ints_set(planes->bias[row + i][g]);
+            hi[0][i] = hi[1][i] = ints_zero();
+            lo[0][i] = lo[1][i] = ints_set(planes->bias[row + i][g]);
         }
         size_t quad, end = group_quads(layout, g, &quad);
         for (; quad < end; quad++) {
-            bytes64 keys = bytes_signed(bytes_load(page + (quad * EW_PAGE_POSITIONS + half * LANES) * 4));
+            bytes64 keys[2];
+            for (int h = 0; h < n_halves; h++) {
+                keys[h] = bytes_signed(bytes_load(page + (quad * EW_PAGE_POSITIONS + (size_t)(half + h) * LANES) * 4));
+            }
             for (size_t i = 0; i < n_rows; i++) {
-                hi[i] = ints_dot_signed(hi[i], keys, planes->hi[row + i] + quad * 4);
-                lo[i] = ints_dot_signed(lo[i], keys, planes->lo[row + i] + quad * 4);
+                for (int h = 0; h < n_halves; h++) {
+                    hi[h][i] = ints_dot_signed(hi[h][i], keys[h], planes->hi[row + i] + quad * 4);
+                    lo[h][i] = ints_dot_signed(lo[h][i], keys[h], planes->lo[row + i] + quad * 4);
+                }
             }
         }
-        f32x16 scale = lanes_load(scales + g * EW_PAGE_POSITIONS);
-        for (size_t i = 0; i < n_rows; i++) {
-            f32x16 dot = ints_to_lanes(ints_add(ints_times_256(hi[i]), lo[i]));
-            score[i] = lanes_fma(scale, dot, score[i]);
+        for (int h = 0; h < n_halves; h++) {
+            f32x16 scale = lanes_load(scales + g * EW_PAGE_POSITIONS + h * LANES);
+            for (size_t i = 0; i < n_rows; i++) {
+                f32x16 dot = ints_to_lanes(ints_add(ints_times_256(hi[h][i]), lo[h][i]));
+                score[h][i] = lanes_fma(scale, dot, score[h][i]);
+            }
         }
     }
     for (size_t i = 0; i < n_rows; i++) {
-        lanes_store(scores + i * EW_ATTENTION_PARTIAL + half * LANES,
-                    lanes_mul(lanes_set(planes->scale[row + i]), score[i]));
+        for (int h = 0; h < n_halves; h++) {
+            lanes_store(scores + i * EW_ATTENTION_PARTIAL + (half + h) * LANES,
+                        lanes_mul(lanes_set(planes->scale[row + i]), score[h][i]));
+        }
     }
 }
 
 static void score_page(const ew_attention *a, const uint8_t *page, const query_planes *planes, size_t at,
                        attention_run *run) {
-    for (size_t half = 0; half < 2; half++) {
+    for (int half = 0; half < 2; half += LANES_SCORE_HALVES) {
         size_t row = 0;
         for (; row + ROWS_AT_ONCE <= a->n_rows; row += ROWS_AT_ONCE) {
-            score_half_page(a->layout, page, half, planes, row, ROWS_AT_ONCE, &run->scores[row][at]);
+            score_halves(a->layout, page, half, LANES_SCORE_HALVES, planes, row, ROWS_AT_ONCE, &run->scores[row][at]);
         }
         for (; row < a->n_rows; row++) {
-            score_half_page(a->layout, page, half, planes, row, 1, &run->scores[row][at]);
+            score_halves(a->layout, page, half, LANES_SCORE_HALVES, planes, row, 1, &run->scores[row][at]);
         }
     }
 }
@@ -142,63 +152,74 @@ static void softmax_row(float *scores, size_t n, float *maximum, float *sum) {
     *sum = lanes_sum(total);
 }
 
-/* One channel block of the outputs of n_rows rows (a constant) over n positions. factors[i] holds, for each 16
- * channels, the probabilities times the values' scales. */
-LANES_INLINE void add_value_block(const float_page *page, size_t channel, size_t n_lanes, size_t n_rows,
-                                  float *const *outputs, const float *const (*factors)[CHANNELS_AT_ONCE / LANES], size_t n) {
-    f32x16 sum[2][CHANNELS_AT_ONCE / LANES];
+/* A page's part of the outputs of n_rows rows. factors: probabilities times the values' scales. */
+typedef struct {
+    const float_page *page;
+    float *outputs[ROWS_AT_ONCE];
+    float factors[ROWS_AT_ONCE][SCALES_MAX][EW_PAGE_POSITIONS];
+    size_t n, stride; /* positions seen, floats from one to the next */
+} value_rows;
+
+/* n_lanes times 16 channels of n_rows rows; every `shared` lanes of them have one scale group, the first of them g. All
+ * three numbers are constants where this is inlined. */
+LANES_INLINE void add_value_block(value_rows *rows, size_t n_rows, size_t channel, size_t n_lanes, size_t g, size_t shared) {
+    f32x16 sum[ROWS_AT_ONCE][BLOCK_LANES];
     for (size_t i = 0; i < n_rows; i++) {
         for (size_t j = 0; j < n_lanes; j++) {
-            sum[i][j] = lanes_load(outputs[i] + channel + j * LANES);
+            sum[i][j] = lanes_load(rows->outputs[i] + channel + j * LANES);
         }
     }
-    for (size_t t = 0; t < n; t++) {
+    const float *values_at = rows->page->values + channel;
+    size_t stride = rows->stride;
+    for (size_t t = 0; t < rows->n; t++) {
+        f32x16 values[BLOCK_LANES];
         for (size_t j = 0; j < n_lanes; j++) {
-            f32x16 value = lanes_load(&page->values[t][channel + j * LANES]);
-            for (size_t i = 0; i < n_rows; i++) {
-                sum[i][j] = lanes_fma(lanes_set(factors[i][j][t]), value, sum[i][j]);
+            values[j] = lanes_load(values_at + t * stride + j * LANES);
+        }
+        for (size_t i = 0; i < n_rows; i++) {
+            for (size_t j = 0; j < n_lanes; j++) {
+                sum[i][j] = lanes_fma(lanes_set(rows->factors[i][g + j / shared][t]), values[j], sum[i][j]);
             }
         }
     }
     for (size_t i = 0; i < n_rows; i++) {
         for (size_t j = 0; j < n_lanes; j++) {
-            lanes_store(outputs[i] + channel + j * LANES, sum[i][j]);
+            lanes_store(rows->outputs[i] + channel + j * LANES, sum[i][j]);
         }
     }
 }
 
-/* Adds a page's values to the outputs of rows row .. row + n_rows - 1 (1 or 2), which see n of its positions. */
+/* Adds a page's values to the outputs of rows row .. row + n_rows - 1 (a constant), which see n of its positions. */
 LANES_INLINE void add_values(const ew_kv_layout *layout, const float_page *page, attention_run *run, size_t row,
                              size_t n_rows, size_t at, size_t n) {
-    float factors[2][SCALES_MAX][EW_PAGE_POSITIONS];
-    const float *factor_of[2][CHANNELS_AT_ONCE / LANES];
-    float *outputs[2];
+    value_rows rows; /* its factors are filled as far as they are used */
+    rows.page = page;
+    rows.n = n;
+    rows.stride = layout->padded_dim;
     for (size_t i = 0; i < n_rows; i++) {
-        outputs[i] = run->output[row + i];
+        rows.outputs[i] = run->output[row + i];
         for (size_t g = 0; g < layout->n_scales; g++) {
             for (size_t t = 0; t < EW_PAGE_POSITIONS; t += LANES) {
                 f32x16 p = lanes_load(&run->scores[row + i][at + t]);
-                lanes_store(&factors[i][g][t], lanes_mul(p, lanes_load(&page->factors[g][t])));
+                lanes_store(&rows.factors[i][g][t], lanes_mul(p, lanes_load(&page->factors[g][t])));
             }
         }
     }
-    for (size_t channel = 0; channel < layout->padded_dim; channel += CHANNELS_AT_ONCE) {
-        size_t left = (layout->padded_dim - channel) / LANES;
-        for (size_t i = 0; i < n_rows; i++) {
-            for (size_t j = 0; j < CHANNELS_AT_ONCE / LANES && j < left; j++) {
-                factor_of[i][j] = factors[i][(channel + j * LANES) / layout->grain];
-            }
-        }
-        if (left >= CHANNELS_AT_ONCE / LANES) {
-            add_value_block(page, channel, CHANNELS_AT_ONCE / LANES, n_rows, outputs,
-                            (const float *const(*)[CHANNELS_AT_ONCE / LANES])factor_of, n);
+    size_t channel = 0;
+    for (; channel + CHANNELS_AT_ONCE <= layout->padded_dim; channel += CHANNELS_AT_ONCE) {
+        size_t g = channel / layout->grain;
+        if (layout->grain % CHANNELS_AT_ONCE == 0) {
+            add_value_block(&rows, n_rows, channel, BLOCK_LANES, g, BLOCK_LANES);
+        } else if (layout->grain == 2 * LANES) {
+            add_value_block(&rows, n_rows, channel, BLOCK_LANES, g, 2);
         } else {
-            for (size_t j = 0; j < left; j++) {
-                const float *one[2][CHANNELS_AT_ONCE / LANES] = {{factor_of[0][j]}, {factor_of[n_rows - 1][j]}};
-                add_value_block(page, channel + j * LANES, 1, n_rows, outputs,
-                                (const float *const(*)[CHANNELS_AT_ONCE / LANES])one, n);
+            for (size_t c = channel; c < channel + CHANNELS_AT_ONCE; c += LANES) {
+                add_value_block(&rows, n_rows, c, 1, c / layout->grain, 1);
             }
         }
+    }
+    for (; channel < layout->padded_dim; channel += LANES) {
+        add_value_block(&rows, n_rows, channel, 1, channel / layout->grain, 1);
     }
 }
 
@@ -213,9 +234,18 @@ static void add_values_uneven(const ew_kv_layout *layout, const float_page *page
         }
         for (size_t c = 0; c < layout->padded_dim; c += LANES) {
             f32x16 sum = lanes_load(&run->output[row][c]);
-            lanes_store(&run->output[row][c], lanes_fma(lanes_load(factors + c), lanes_load(&page->values[t][c]), sum));
+            lanes_store(&run->output[row][c], lanes_fma(lanes_load(factors + c), lanes_load(&page->values[t * layout->padded_dim + c]), sum));
         }
     }
+}
+
+/* Rows from `row` on, at most `most`, that see as many positions from `begin` on as it does. */
+static inline size_t rows_alike(const ew_attention *a, size_t row, size_t begin, size_t most) {
+    size_t n = seen_from(a, row, begin, EW_PAGE_POSITIONS), count = 1;
+    while (count < most && row + count < a->n_rows && seen_from(a, row + count, begin, EW_PAGE_POSITIONS) == n) {
+        count++;
+    }
+    return count;
 }
 
 static void add_page_values(const ew_attention *a, const float_page *page, size_t run_begin, size_t at,
@@ -224,16 +254,22 @@ static void add_page_values(const ew_attention *a, const float_page *page, size_
     bool even = layout->grain % LANES == 0 || layout->n_scales == 1;
     /* One scale for the head, whatever its width: every 16 channels take group 0. */
     ew_kv_layout one = *layout;
-    one.grain = layout->n_scales == 1 ? layout->padded_dim : layout->grain;
-    for (size_t row = 0; row < a->n_rows; row++) {
+    one.grain = layout->n_scales == 1 ? EW_HEAD_DIM_MAX : layout->grain;
+    for (size_t row = 0; row < a->n_rows;) {
         size_t n = seen_from(a, row, run_begin + at, EW_PAGE_POSITIONS);
+        size_t alike = rows_alike(a, row, run_begin + at, LANES_VALUE_ROWS);
         if (!even) {
             add_values_uneven(layout, page, run, row, at, n);
-        } else if (row + 1 < a->n_rows && seen_from(a, row + 1, run_begin + at, EW_PAGE_POSITIONS) == n) {
-            add_values(&one, page, run, row, 2, at, n);
             row++;
+        } else if (LANES_VALUE_ROWS >= 4 && alike >= 4) {
+            add_values(&one, page, run, row, 4, at, n);
+            row += 4;
+        } else if (alike >= 2) {
+            add_values(&one, page, run, row, 2, at, n);
+            row += 2;
         } else {
             add_values(&one, page, run, row, 1, at, n);
+            row++;
         }
     }
 }
@@ -242,11 +278,11 @@ static void add_page_values(const ew_attention *a, const float_page *page, size_
 static void read_values(const ew_kv_layout *layout, const uint8_t *page, float_page *out) {
     const int8_t *codes = (const int8_t *)page + layout->v_codes_at;
     const float *scales = (const float *)(const void *)(page + layout->v_scales_at);
-    for (size_t t = 0; t < EW_PAGE_POSITIONS; t++) {
-        for (size_t c = 0; c < layout->padded_dim; c += LANES) {
-            lanes_store(&out->values[t][c], ints_to_lanes(ints_load_int8(codes + t * layout->padded_dim + c)));
-        }
-        for (size_t g = 0; g < layout->n_scales; g++) {
+    for (size_t i = 0; i < EW_PAGE_POSITIONS * layout->padded_dim; i += LANES) {
+        lanes_store(&out->values[i], ints_to_lanes(ints_load_int8(codes + i)));
+    }
+    for (size_t g = 0; g < layout->n_scales; g++) {
+        for (size_t t = 0; t < EW_PAGE_POSITIONS; t++) {
             out->factors[g][t] = scales[t * layout->n_scales + g];
         }
     }
@@ -340,14 +376,16 @@ static void read_float_values(const ew_kv_layout *layout, const uint8_t *page, f
         read_values(layout, page, out);
         for (size_t t = 0; t < EW_PAGE_POSITIONS; t++) {
             for (size_t c = 0; c < layout->head_dim; c++) {
-                out->values[t][c] = out->values[t][c] * out->factors[c / layout->grain][t];
+                float *value = &out->values[t * layout->padded_dim + c];
+                *value = *value * out->factors[c / layout->grain][t];
             }
         }
     } else {
         const float *values = (const float *)(const void *)(page + layout->v_codes_at);
         for (size_t t = 0; t < EW_PAGE_POSITIONS; t++) {
-            memset(out->values[t], 0, layout->padded_dim * sizeof(float));
-            memcpy(out->values[t], values + t * layout->head_dim, layout->head_dim * sizeof(float));
+            float *row = &out->values[t * layout->padded_dim];
+            memset(row, 0, layout->padded_dim * sizeof(float));
+            memcpy(row, values + t * layout->head_dim, layout->head_dim * sizeof(float));
         }
     }
     for (size_t t = 0; t < EW_PAGE_POSITIONS; t++) {

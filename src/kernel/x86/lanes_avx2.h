@@ -20,6 +20,8 @@ typedef i32x16 bytes64;
 
 /* Shape of the register block of matmul_float: 12 of 16 registers are sums. */
 enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
+/* Attention: half pages of keys and rows of outputs that go through the registers together. */
+enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
 
 #define LANES_EACH(type, operation) return (type){operation(x.a, y.a), operation(x.b, y.b)}
 

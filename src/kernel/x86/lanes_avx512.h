@@ -19,6 +19,8 @@ typedef __m512i bytes64;
 
 /* Shape of the register block of matmul_float: 2 tiles by 12 tokens are 24 sums. */
 enum { LANES_FLOAT_TILES = 2, LANES_FLOAT_TOKENS = 12 };
+/* Attention: half pages of keys and rows of outputs that go through the registers together. */
+enum { LANES_SCORE_HALVES = 2, LANES_VALUE_ROWS = 4 };
 
 LANES_INLINE __mmask16 lanes_first(size_t n) {
     return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
