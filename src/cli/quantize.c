@@ -66,9 +66,8 @@ static const char *const activation_types[] = {"int16", "int8", NULL};
 static const ew_option option_table[] = {
     {"output", 'o', EW_OPTION_TEXT, &output, .argument = "OUT.gguf", .help = "the file to write (required)"},
     {"scheme", 0, EW_OPTION_CHOICE, &scheme, .choices = schemes,
-     .help =
-         "symmetric: w = s q; offset: w = s q + m; keep: Q4_0, Q4_1 and Q8_0 as they are; auto: keep where a "
-         "layer has these, else symmetric"},
+     .help = "w = s q, w = s q + m, or the source's own Q4_0, Q4_1, Q8_0 kept; auto: keep where layers have "
+             "these"},
     {"group", 0, EW_OPTION_COUNT, &options.group, .argument = "N", .most = 128,
      .help = "inputs under one scale: 32 (default), 64, 128, or 0 for a whole row"},
     {"range", 0, EW_OPTION_CHOICE, &range, .choices = ranges,

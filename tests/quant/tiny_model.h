@@ -3,22 +3,13 @@
 #ifndef EW_TEST_TINY_MODEL_H
 #define EW_TEST_TINY_MODEL_H
 
-#include "support.h"
+#include "status.h"
 
 #include "base/float16.h"
 #include "format/checkpoint.h"
 
 #include <dirent.h>
 #include <unistd.h>
-
-#define EW_ASSERT_OK(call)                                                                                   \
-    do {                                                                                                     \
-        ew_error ew_assert_error = {0};                                                                      \
-        ew_error *error = &ew_assert_error;                                                                  \
-        if ((call) != EW_OK) {                                                                               \
-            fail_msg("%s: %s", #call, ew_assert_error.message);                                              \
-        }                                                                                                    \
-    } while (0)
 
 enum {
     TINY_WIDTH = 64,

@@ -2,20 +2,9 @@
 #ifndef EW_TEST_RUNNING_H
 #define EW_TEST_RUNNING_H
 
-#include "support.h"
-
-#include "edgewise.h"
+#include "status.h"
 
 #include <math.h>
-
-#define EW_ASSERT_OK(call)                                                                                             \
-    do {                                                                                                               \
-        ew_error ew_assert_error = {0};                                                                                \
-        ew_error *error = &ew_assert_error;                                                                            \
-        if ((call) != EW_OK) {                                                                                         \
-            fail_msg("%s: %s", #call, ew_assert_error.message);                                                        \
-        }                                                                                                              \
-    } while (0)
 
 static inline ew_model *open_test_model(const char *path, ew_weights weights, ew_kv kv) {
     ew_model_options options = EW_MODEL_OPTIONS_INIT;
