@@ -1,5 +1,5 @@
-/* How many answers a second one core grades: each worked solution of MATH-500 against its own gold answer and against the
- * next problem's.
+/* How many answers a second one core grades: each worked solution of MATH-500 against its own gold answer and
+ * against the next problem's.
  *
  *   bench_grade math500.jsonl [rounds] */
 #include "edgewise.h"
@@ -38,7 +38,8 @@ static int read_problems(const char *path) {
     return n_problems > 1 ? 0 : -1;
 }
 
-/* Grades every solution against the gold `ahead` problems later; returns how many were right, SIZE_MAX on failure. */
+/* Grades every solution against the gold `ahead` problems later; returns how many were right, SIZE_MAX on
+ * failure. */
 static size_t grade_all(size_t ahead) {
     size_t right = 0;
     for (size_t i = 0; i < n_problems; i++) {

@@ -78,14 +78,18 @@ static bool push_expanded(ew_comparison *c, const ew_expr *expr, const ew_expr *
 
 /* ---- Lists and sets: any order, each value once ---- */
 
-static bool is_collection(const ew_expr *expr) { return expr->kind == EW_LIST || expr->kind == EW_SET; }
+static bool is_collection(const ew_expr *expr) {
+    return expr->kind == EW_LIST || expr->kind == EW_SET;
+}
 
 static bool is_list_bracket(const ew_comparison *c, const ew_expr *expr) {
-    return expr->kind == EW_BRACKET && expr->open == '[' && expr->close == ']' && (c->list || expr->count != 2);
+    return expr->kind == EW_BRACKET && expr->open == '[' && expr->close == ']' &&
+           (c->list || expr->count != 2);
 }
 
 static bool is_closed_pair(const ew_expr *expr) {
-    return expr->kind == EW_BRACKET && ((expr->open == '(' && expr->close == ')') || (expr->open == '[' && expr->close == ']'));
+    return expr->kind == EW_BRACKET &&
+           ((expr->open == '(' && expr->close == ')') || (expr->open == '[' && expr->close == ']'));
 }
 
 static bool members(ew_comparison *c, const ew_expr *expr, const ew_expr **items, uint32_t *count) {
@@ -112,8 +116,10 @@ static bool members(ew_comparison *c, const ew_expr *expr, const ew_expr **items
 
 /* The name that an item x = 5 assigns to; NULL for anything else. */
 static const ew_expr *assigned(const ew_expr *item) {
-    return item->kind == EW_RELATION && item->count == 2 && item->ops[0] == '=' && item->items[0]->kind == EW_SYMBOL
-               ? item->items[0] : NULL;
+    return item->kind == EW_RELATION && item->count == 2 && item->ops[0] == '=' &&
+                   item->items[0]->kind == EW_SYMBOL
+               ? item->items[0]
+               : NULL;
 }
 
 /* x = 1, y = 2: several names, each once; a bare list beside it must then come in that order. */
@@ -168,14 +174,17 @@ static bool same_collection(ew_comparison *c, const ew_expr *a, const ew_expr *b
     if (other->kind == EW_BRACKET && !(c->list && is_closed_pair(other)) && !is_list_bracket(c, other)) {
         /* 3, 5, 7 against (3, 5, 7): a list may stand for a tuple in the tuple's order; a set may not */
         const ew_expr *list = is_collection(a) ? a : b;
-        return list->kind == EW_LIST && !c->symmetric && other->open == '(' && other->close == ')' && same_in_order(c, a, b);
+        return list->kind == EW_LIST && !c->symmetric && other->open == '(' && other->close == ')' &&
+               same_in_order(c, a, b);
     }
     return same_members(c, a, b);
 }
 
 /* ---- Tuples, intervals, matrices ---- */
 
-static char rounded(char bracket) { return bracket == '<' ? '(' : bracket == '>' ? ')' : bracket; }
+static char rounded(char bracket) {
+    return bracket == '<' ? '(' : bracket == '>' ? ')' : bracket;
+}
 
 static bool same_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     bool same = a->count == b->count && a->open == b->open;
@@ -261,16 +270,19 @@ static ew_expr *times(ew_comparison *c, ew_expr *value, ew_rational factor) {
     return ew_expr_binary(c->work, EW_PRODUCT, value, number);
 }
 
-/* 5 m and 12 m^2 in plain text read as products; beside a plain number or a value with a unit they are metres. */
+/* 5 m and 12 m^2 in plain text read as products; beside a plain number or a value with a unit they are
+ * metres. */
 static const ew_expr *as_unit(ew_comparison *c, const ew_expr *expr) {
     static const char *const areas[] = {"m", "m^2", "m^3"};
     const ew_expr *last = expr->kind == EW_PRODUCT && expr->count == 2 ? expr->items[1] : NULL;
     int64_t power = 1;
-    if (last && last->kind == EW_POWER && last->items[1]->kind == EW_NUMBER && ew_rational_to_int64(last->items[1]->number, &power)) {
+    if (last && last->kind == EW_POWER && last->items[1]->kind == EW_NUMBER &&
+        ew_rational_to_int64(last->items[1]->number, &power)) {
         last = last->items[0];
     }
-    if (!last || c->symmetric || last->kind != EW_SYMBOL || !last->spaced || last->text_length != 1 || power < 1 || power > 3 ||
-        !strchr(power == 1 ? "mgshL" : "m", last->text[0]) || expr->items[0]->kind != EW_NUMBER) {
+    if (!last || c->symmetric || last->kind != EW_SYMBOL || !last->spaced || last->text_length != 1 ||
+        power < 1 || power > 3 || !strchr(power == 1 ? "mgshL" : "m", last->text[0]) ||
+        expr->items[0]->kind != EW_NUMBER) {
         return expr;
     }
     ew_expr *unit = ew_expr_unary(c->work, EW_UNIT, expr->items[0]);
@@ -285,12 +297,14 @@ static bool same_units(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     ew_unit x, y;
     a = as_unit(c, a);
     b = as_unit(c, b);
-    if (a->kind != EW_UNIT || b->kind != EW_UNIT || c->symmetric || !ew_parse_unit(c->work, a->text, a->text_length, &x) ||
+    if (a->kind != EW_UNIT || b->kind != EW_UNIT || c->symmetric ||
+        !ew_parse_unit(c->work, a->text, a->text_length, &x) ||
         !ew_parse_unit(c->work, b->text, b->text_length, &y)) {
         return ew_same_answer(c, a->kind == EW_UNIT ? a->items[0] : a, b->kind == EW_UNIT ? b->items[0] : b);
     }
     if (memcmp(x.powers, y.powers, sizeof x.powers) != 0) {
-        for (int i = 0; i < EW_DIMENSIONS; i++) { /* cm for cm^2 is a slip; hours for miles is another quantity */
+        for (int i = 0; i < EW_DIMENSIONS;
+             i++) { /* cm for cm^2 is a slip; hours for miles is another quantity */
             if ((x.powers[i] != 0) != (y.powers[i] != 0)) {
                 return false;
             }
@@ -332,7 +346,8 @@ static bool has_signs(const ew_expr *expr) {
 
 static bool both_sets(ew_comparison *c, const ew_expr *a, const ew_expr *b, bool *same) {
     ew_real_set x, y;
-    if ((!ew_is_real_set(a) && !ew_is_real_set(b)) || !ew_set_of(c->work, a, &x) || !ew_set_of(c->work, b, &y)) {
+    if ((!ew_is_real_set(a) && !ew_is_real_set(b)) || !ew_set_of(c->work, a, &x) ||
+        !ew_set_of(c->work, b, &y)) {
         return false;
     }
     *same = ew_sets_equal(c->work, &x, &y, c->tolerance);
@@ -340,8 +355,9 @@ static bool both_sets(ew_comparison *c, const ew_expr *a, const ew_expr *b, bool
 }
 
 static bool same_set_operation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
-    return a->op == b->op && (same_in_order(c, a, b) ||
-                              (a->op != '\\' && ew_same_answer(c, a->items[0], b->items[1]) && ew_same_answer(c, a->items[1], b->items[0])));
+    return a->op == b->op &&
+           (same_in_order(c, a, b) || (a->op != '\\' && ew_same_answer(c, a->items[0], b->items[1]) &&
+                                       ew_same_answer(c, a->items[1], b->items[0])));
 }
 
 static bool same_kind(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
@@ -374,7 +390,8 @@ static bool same_by_relation(ew_comparison *c, const ew_expr *a, const ew_expr *
 
 /* S = {1, 2} or (x, y) = (1, 2) beside several values: what the name stands for. */
 static const ew_expr *named_value(ew_comparison *c, const ew_expr *expr, const ew_expr *other) {
-    const ew_expr *value = expr->kind == EW_RELATION && is_collection(other) ? ew_relation_value(c, expr) : NULL;
+    const ew_expr *value =
+        expr->kind == EW_RELATION && is_collection(other) ? ew_relation_value(c, expr) : NULL;
     return value && (is_collection(value) || value->kind == EW_BRACKET) ? value : expr;
 }
 
@@ -401,7 +418,8 @@ static bool same_inside(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (lists) {
         return same_members(c, a, b);
     }
-    bool list_beside_value = (a->kind == EW_LIST) != (b->kind == EW_LIST) && a->kind != EW_BRACKET && b->kind != EW_BRACKET;
+    bool list_beside_value =
+        (a->kind == EW_LIST) != (b->kind == EW_LIST) && a->kind != EW_BRACKET && b->kind != EW_BRACKET;
     if (has_signs(a) || has_signs(b) || is_single(a) || is_single(b) || list_beside_value) {
         return same_members(c, a, b);
     }

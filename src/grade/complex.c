@@ -1,22 +1,33 @@
 #include "grade/complex.h"
 
-static ew_real zero(void) { return ew_real_from_int(0); }
+static ew_real zero(void) {
+    return ew_real_from_int(0);
+}
 
-ew_complex ew_complex_undefined(void) { return (ew_complex){ew_real_undefined(), ew_real_undefined()}; }
-ew_complex ew_complex_real(ew_real re) { return (ew_complex){re, zero()}; }
+ew_complex ew_complex_undefined(void) {
+    return (ew_complex){ew_real_undefined(), ew_real_undefined()};
+}
+ew_complex ew_complex_real(ew_real re) {
+    return (ew_complex){re, zero()};
+}
 
 ew_complex ew_complex_add(ew_complex a, ew_complex b) {
     return (ew_complex){ew_real_add(a.re, b.re), ew_real_add(a.im, b.im)};
 }
-ew_complex ew_complex_negate(ew_complex a) { return (ew_complex){ew_real_negate(a.re), ew_real_negate(a.im)}; }
-ew_complex ew_complex_subtract(ew_complex a, ew_complex b) { return ew_complex_add(a, ew_complex_negate(b)); }
+ew_complex ew_complex_negate(ew_complex a) {
+    return (ew_complex){ew_real_negate(a.re), ew_real_negate(a.im)};
+}
+ew_complex ew_complex_subtract(ew_complex a, ew_complex b) {
+    return ew_complex_add(a, ew_complex_negate(b));
+}
 ew_complex ew_complex_scale(ew_complex a, int64_t power) {
     return (ew_complex){ew_real_scale(a.re, power), ew_real_scale(a.im, power)};
 }
 
 ew_complex ew_complex_multiply(ew_complex a, ew_complex b) {
     if (ew_complex_is_real(a)) {
-        return (ew_complex){ew_real_multiply(a.re, b.re), ew_complex_is_real(b) ? b.im : ew_real_multiply(a.re, b.im)};
+        return (ew_complex){ew_real_multiply(a.re, b.re),
+                            ew_complex_is_real(b) ? b.im : ew_real_multiply(a.re, b.im)};
     }
     if (ew_complex_is_real(b)) {
         return ew_complex_multiply(b, a);
@@ -27,7 +38,8 @@ ew_complex ew_complex_multiply(ew_complex a, ew_complex b) {
 
 ew_complex ew_complex_divide(ew_complex a, ew_complex b) {
     if (ew_complex_is_real(b)) {
-        return (ew_complex){ew_real_divide(a.re, b.re), ew_complex_is_real(a) ? a.im : ew_real_divide(a.im, b.re)};
+        return (ew_complex){ew_real_divide(a.re, b.re),
+                            ew_complex_is_real(a) ? a.im : ew_real_divide(a.im, b.re)};
     }
     ew_real norm = ew_real_add(ew_real_multiply(b.re, b.re), ew_real_multiply(b.im, b.im));
     ew_complex top = ew_complex_multiply(a, (ew_complex){b.re, ew_real_negate(b.im)});
@@ -91,7 +103,9 @@ ew_complex ew_complex_power(ew_complex a, int64_t exponent) {
     return exponent < 0 ? ew_complex_divide(ew_complex_real(ew_real_from_int(1)), power) : power;
 }
 
-static ew_complex times_i(ew_complex a) { return (ew_complex){ew_real_negate(a.im), a.re}; }
+static ew_complex times_i(ew_complex a) {
+    return (ew_complex){ew_real_negate(a.im), a.re};
+}
 
 void ew_complex_sin_cos(ew_complex a, ew_complex *sine, ew_complex *cosine) {
     if (ew_complex_is_real(a)) {
@@ -145,5 +159,6 @@ ew_ternary ew_complex_equal(ew_complex a, ew_complex b) {
             size = parts[i]->exponent;
         }
     }
-    return ew_real_is_fine(difference.re, size) && ew_real_is_fine(difference.im, size) ? EW_YES : EW_UNDECIDED;
+    return ew_real_is_fine(difference.re, size) && ew_real_is_fine(difference.im, size) ? EW_YES
+                                                                                        : EW_UNDECIDED;
 }

@@ -10,8 +10,12 @@ typedef struct ew_complex {
 
 ew_complex ew_complex_undefined(void);
 ew_complex ew_complex_real(ew_real re);
-static inline bool ew_complex_is_real(ew_complex a) { return a.im.zero && a.im.radius == EW_REAL_EXACT; }
-static inline bool ew_complex_is_undefined(ew_complex a) { return a.re.undefined || a.im.undefined; }
+static inline bool ew_complex_is_real(ew_complex a) {
+    return a.im.zero && a.im.radius == EW_REAL_EXACT;
+}
+static inline bool ew_complex_is_undefined(ew_complex a) {
+    return a.re.undefined || a.im.undefined;
+}
 
 ew_complex ew_complex_add(ew_complex a, ew_complex b);
 ew_complex ew_complex_subtract(ew_complex a, ew_complex b);

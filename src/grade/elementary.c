@@ -1,13 +1,15 @@
-/* exp, log, sin, cos and atan of balls: a double gives the first 50 bits, the addition theorems and a short series the
- * rest. Each result's radius is stated outright (what the argument's error becomes, plus a bound for ours); the tests
- * confirm value and radius against MPFR. */
+/* exp, log, sin, cos and atan of balls: a double gives the first 50 bits, the addition theorems and a short
+ * series the rest. Each result's radius is stated outright (what the argument's error becomes, plus a bound
+ * for ours); the tests confirm value and radius against MPFR. */
 #include "grade/real.h"
 
 #include <math.h>
 
 #define OWN_ERROR (-246) /* relative error of the series below, in bits; they lose fewer than 8 of 256 */
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 
 ew_real ew_real_pi(void) {
     return (ew_real){.mantissa = {UINT64_C(0x020bbea63b139b22), UINT64_C(0x29024e088a67cc74),
@@ -29,7 +31,9 @@ static ew_real with_radius(ew_real value, int64_t radius) {
     return value;
 }
 
-static bool negligible(ew_real term) { return term.zero || term.undefined || term.exponent < -EW_REAL_BITS - 8; }
+static bool negligible(ew_real term) {
+    return term.zero || term.undefined || term.exponent < -EW_REAL_BITS - 8;
+}
 
 ew_real ew_real_exp(ew_real a) {
     if (a.undefined || (!a.zero && a.exponent > 45) || a.radius > -1) {
@@ -55,7 +59,8 @@ static ew_real short_series(ew_real w, bool alternating) {
     for (uint64_t n = 3; n < 16 && !power.zero && !power.undefined; n += 2) {
         power = with_radius(ew_real_multiply(power, square), EW_REAL_EXACT);
         ew_real term = ew_real_divide_small(power, n);
-        sum = with_radius(ew_real_add(sum, alternating && (n & 2) ? ew_real_negate(term) : term), EW_REAL_EXACT);
+        sum = with_radius(ew_real_add(sum, alternating && (n & 2) ? ew_real_negate(term) : term),
+                          EW_REAL_EXACT);
     }
     return sum;
 }
@@ -69,7 +74,7 @@ ew_real ew_real_log(ew_real a) {
     int64_t exponent = a.exponent;
     fraction.exponent = 0;
     double head = ew_real_to_double(fraction); /* in [1/2, 1) */
-    if (head < 0.70710678) {                   /* nearer to 1, so that no digits cancel for numbers just above it */
+    if (head < 0.70710678) { /* nearer to 1, so that no digits cancel for numbers just above it */
         fraction.exponent = 1;
         exponent--;
         head *= 2;
@@ -111,10 +116,18 @@ void ew_real_sin_cos(ew_real a, ew_real *sine, ew_real *cosine) {
     ew_real s = with_radius(taylor(rest, square, 2), radius);
     ew_real c = with_radius(taylor(ew_real_from_int(1), square, 1), radius);
     switch ((int64_t)quarters & 3) {
-    case 0: *sine = s, *cosine = c; break;
-    case 1: *sine = c, *cosine = ew_real_negate(s); break;
-    case 2: *sine = ew_real_negate(s), *cosine = ew_real_negate(c); break;
-    default: *sine = ew_real_negate(c), *cosine = s; break;
+    case 0:
+        *sine = s, *cosine = c;
+        break;
+    case 1:
+        *sine = c, *cosine = ew_real_negate(s);
+        break;
+    case 2:
+        *sine = ew_real_negate(s), *cosine = ew_real_negate(c);
+        break;
+    default:
+        *sine = ew_real_negate(c), *cosine = s;
+        break;
     }
 }
 

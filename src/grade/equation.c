@@ -25,14 +25,20 @@ static ew_value difference(ew_point *point, const ew_expr *a, const ew_expr *b) 
 }
 
 static ew_point point_at(ew_comparison *c, uint32_t trial, const ew_contents *contents, bool log_10) {
-    return (ew_point){.work = c->work, .trial = trial, .integers = contents->integers_wanted && contents->symbols, .log_10 = log_10};
+    return (ew_point){.work = c->work,
+                      .trial = trial,
+                      .integers = contents->integers_wanted && contents->symbols,
+                      .log_10 = log_10};
 }
 
-/* At positive points complex values count as they are; at others a point is passed over when roots or logarithms of
- * negative numbers were met, since there the usual identities hold only up to branches. */
-static bool passed_over(const ew_point *point, uint32_t trial) { return (trial & 1) && point->left_reals; }
+/* At positive points complex values count as they are; at others a point is passed over when roots or
+ * logarithms of negative numbers were met, since there the usual identities hold only up to branches. */
+static bool passed_over(const ew_point *point, uint32_t trial) {
+    return (trial & 1) && point->left_reals;
+}
 
-static ew_ternary same_at_points(ew_comparison *c, const ew_expr *a, const ew_expr *b, const ew_contents *contents, bool log_10) {
+static ew_ternary same_at_points(ew_comparison *c, const ew_expr *a, const ew_expr *b,
+                                 const ew_contents *contents, bool log_10) {
     int agreements = 0, wanted = contents->symbols ? AGREEMENTS : 1;
     for (uint32_t trial = 0; trial < TRIALS; trial++) {
         ew_point point = point_at(c, trial, contents, log_10);
@@ -89,7 +95,8 @@ static bool same_based(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     for (size_t i = 0; i < based->text_length; i++) {
         decimal &= based->text[i] >= '0' && based->text[i] <= '9';
     }
-    return decimal && bare->kind == EW_NUMBER && ew_rational_digits(c->work, based->text, based->text_length, 10, 0, &digits) &&
+    return decimal && bare->kind == EW_NUMBER &&
+           ew_rational_digits(c->work, based->text, based->text_length, 10, 0, &digits) &&
            ew_rational_equal(digits, bare->number);
 }
 
@@ -108,7 +115,8 @@ bool ew_same_scalar(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
             return true;
         }
         ew_point point = {.work = c->work};
-        ew_value x = ew_evaluate_expression(&point, degree->items[0]), y = ew_evaluate_expression(&point, other);
+        ew_value x = ew_evaluate_expression(&point, degree->items[0]),
+                 y = ew_evaluate_expression(&point, other);
         if (contents.symbols || contents.structure || x.undefined || x.infinity || other->kind == EW_NUMBER) {
             return false;
         }
@@ -139,10 +147,12 @@ static bool is_name(const ew_expr *expr) {
     if (expr->kind == EW_CONSTANT) {
         return expr->op == EW_E || expr->op == EW_I;
     }
-    bool names = expr->count > 0 && (expr->kind == EW_PRODUCT || expr->kind == EW_QUOTIENT || expr->kind == EW_BRACKET || expr->kind == EW_UNIT ||
-                                     (expr->kind == EW_CALL && expr->op == EW_ABS));
+    bool names = expr->count > 0 &&
+                 (expr->kind == EW_PRODUCT || expr->kind == EW_QUOTIENT || expr->kind == EW_BRACKET ||
+                  expr->kind == EW_UNIT || (expr->kind == EW_CALL && expr->op == EW_ABS));
     for (uint32_t i = 0; names && i < expr->count; i++) {
-        names = is_name(expr->items[i]) || (expr->kind == EW_PRODUCT && i > 0 && expr->items[i]->kind == EW_NUMBER);
+        names = is_name(expr->items[i]) ||
+                (expr->kind == EW_PRODUCT && i > 0 && expr->items[i]->kind == EW_NUMBER);
     }
     return names;
 }
@@ -182,7 +192,8 @@ const ew_expr *ew_relation_value(ew_comparison *c, const ew_expr *relation) {
     return !contents.symbols && !zero ? value : NULL;
 }
 
-/* The sides' differences of a and b are in one ratio everywhere; its sign is returned: 0 when they are not. */
+/* The sides' differences of a and b are in one ratio everywhere; its sign is returned: 0 when they are not.
+ */
 static int constant_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b, bool log_10) {
     ew_contents contents = {0};
     ew_complex ratio = ew_complex_undefined();
@@ -194,7 +205,8 @@ static int constant_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b, 
     }
     for (uint32_t trial = 0; trial < TRIALS && (agreements < AGREEMENTS || trial < 4); trial++) {
         ew_point point = point_at(c, trial, &contents, log_10);
-        ew_value x = difference(&point, a->items[0], a->items[1]), y = difference(&point, b->items[0], b->items[1]);
+        ew_value x = difference(&point, a->items[0], a->items[1]),
+                 y = difference(&point, b->items[0], b->items[1]);
         ew_complex here = ew_complex_divide(ew_value_ball(&x), ew_value_ball(&y));
         if (passed_over(&point, trial) || ew_complex_is_undefined(here)) {
             continue;
@@ -211,10 +223,13 @@ static int constant_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b, 
     return agreements < AGREEMENTS ? 0 : ew_real_is_negative(ratio.re) ? -1 : 1;
 }
 
-static char turned(char op) { return op == '<' ? '>' : op == '>' ? '<' : op == 'l' ? 'g' : op == 'g' ? 'l' : op; }
+static char turned(char op) {
+    return op == '<' ? '>' : op == '>' ? '<' : op == 'l' ? 'g' : op == 'g' ? 'l' : op;
+}
 
 static bool is_application(const ew_expr *expr) {
-    return expr->kind == EW_PRODUCT && expr->count == 2 && expr->items[0]->kind == EW_SYMBOL && expr->items[1]->kind == EW_SYMBOL;
+    return expr->kind == EW_PRODUCT && expr->count == 2 && expr->items[0]->kind == EW_SYMBOL &&
+           expr->items[1]->kind == EW_SYMBOL;
 }
 
 bool ew_same_relation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
@@ -241,11 +256,13 @@ bool ew_same_relation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     }
     /* f(x) = x^2 against y = x^2 */
     const ew_expr *left = a->items[0], *right = b->items[0];
-    if ((is_application(left) && ew_expr_is_symbol(right, 'y')) || (is_application(right) && ew_expr_is_symbol(left, 'y'))) {
+    if ((is_application(left) && ew_expr_is_symbol(right, 'y')) ||
+        (is_application(right) && ew_expr_is_symbol(left, 'y'))) {
         const ew_expr *x = ew_relation_value(c, a), *y = ew_relation_value(c, b);
         return x && y && ew_same_answer(c, x, y);
     }
     /* x = 2 + 3 = 5 against x = 5: the names and the values agree */
     const ew_expr *x = ew_relation_value(c, a), *y = ew_relation_value(c, b);
-    return x && y && (a->count > 2 || b->count > 2) && ew_same_answer(c, a->items[0], b->items[0]) && ew_same_answer(c, x, y);
+    return x && y && (a->count > 2 || b->count > 2) && ew_same_answer(c, a->items[0], b->items[0]) &&
+           ew_same_answer(c, x, y);
 }

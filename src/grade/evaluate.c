@@ -5,8 +5,12 @@
 
 enum { COST_ARITHMETIC = 100, COST_FUNCTION = 4000, FACTORIAL_LIMIT = 1000 };
 
-static ew_value undefined(void) { return (ew_value){.undefined = true}; }
-static ew_value exact(ew_rational value) { return (ew_value){.exact = true, .rational = value}; }
+static ew_value undefined(void) {
+    return (ew_value){.undefined = true};
+}
+static ew_value exact(ew_rational value) {
+    return (ew_value){.exact = true, .rational = value};
+}
 
 static ew_value inexact(ew_complex ball) {
     return ew_complex_is_undefined(ball) ? undefined() : (ew_value){.ball = ball};
@@ -31,7 +35,9 @@ static ew_value negate(ew_value a) {
     return a;
 }
 
-static bool usable(const ew_value *a, const ew_value *b) { return !a->undefined && !b->undefined; }
+static bool usable(const ew_value *a, const ew_value *b) {
+    return !a->undefined && !b->undefined;
+}
 
 static ew_value add(ew_point *point, ew_value a, ew_value b) {
     ew_rational sum;
@@ -54,7 +60,8 @@ static int sign_of(const ew_value *a) {
     if (a->exact) {
         return ew_rational_is_zero(a->rational) ? 0 : a->rational.negative ? -1 : 1;
     }
-    return ew_complex_is_real(a->ball) ? ew_real_is_positive(a->ball.re) - ew_real_is_negative(a->ball.re) : 0;
+    return ew_complex_is_real(a->ball) ? ew_real_is_positive(a->ball.re) - ew_real_is_negative(a->ball.re)
+                                       : 0;
 }
 
 static ew_value multiply(ew_point *point, ew_value a, ew_value b) {
@@ -140,20 +147,24 @@ static ew_value raise(ew_point *point, ew_value a, ew_value b) {
     }
     if (a.infinity) {
         return b.exact && ew_rational_to_int64(b.rational, &n) && n > 0
-                   ? (ew_value){.infinity = (int8_t)(n & 1 ? a.infinity : 1)} : undefined();
+                   ? (ew_value){.infinity = (int8_t)(n & 1 ? a.infinity : 1)}
+                   : undefined();
     }
     if (b.exact && ew_rational_is_zero(b.rational)) {
         return exact(ew_rational_small(1));
     }
     if (b.exact && ew_rational_is_integer(b.rational)) {
-        if (a.exact && ew_rational_to_int64(b.rational, &n) && ew_rational_power(point->work, a.rational, n, &power)) {
+        if (a.exact && ew_rational_to_int64(b.rational, &n) &&
+            ew_rational_power(point->work, a.rational, n, &power)) {
             return exact(power);
         }
         if (a.exact && ew_rational_is_zero(a.rational)) {
             return b.rational.negative ? undefined() : a;
         }
         if (ew_rational_to_int64(b.rational, &n) && n >= -64 && n <= 64) {
-            return ew_work_spend(point->work, 8 * COST_ARITHMETIC) ? inexact(ew_complex_power(ew_value_ball(&a), n)) : undefined();
+            return ew_work_spend(point->work, 8 * COST_ARITHMETIC)
+                       ? inexact(ew_complex_power(ew_value_ball(&a), n))
+                       : undefined();
         }
         if (ew_complex_is_real(ew_value_ball(&a))) {
             return rational_power(point, a, b.rational);
@@ -190,7 +201,8 @@ static ew_value factorial(ew_point *point, ew_value a, int step) {
 static ew_value binomial(ew_point *point, ew_value n, ew_value k) {
     int64_t top, low;
     ew_value result = exact(ew_rational_small(1));
-    if (!n.exact || !k.exact || !ew_rational_to_int64(n.rational, &top) || !ew_rational_to_int64(k.rational, &low)) {
+    if (!n.exact || !k.exact || !ew_rational_to_int64(n.rational, &top) ||
+        !ew_rational_to_int64(k.rational, &low)) {
         return undefined();
     }
     if (low < 0 || top < 0 || low > top) {
@@ -213,7 +225,8 @@ static ew_value rounded_down(ew_point *point, ew_value a) {
     if (a.exact) {
         return ew_rational_floor(point->work, a.rational, &floor) ? exact(floor) : undefined();
     }
-    if (a.undefined || a.infinity || !ew_complex_is_real(a.ball) || fabs(ew_real_to_double(a.ball.re)) > 1e15) {
+    if (a.undefined || a.infinity || !ew_complex_is_real(a.ball) ||
+        fabs(ew_real_to_double(a.ball.re)) > 1e15) {
         return undefined();
     }
     int64_t guess = (int64_t)nearbyint(ew_real_to_double(a.ball.re));
@@ -274,30 +287,44 @@ static ew_value fold(ew_point *point, const ew_expr *expr) {
     return result;
 }
 
-static ew_complex reciprocal(ew_complex a) { return ew_complex_divide(ew_complex_real(ew_real_from_int(1)), a); }
+static ew_complex reciprocal(ew_complex a) {
+    return ew_complex_divide(ew_complex_real(ew_real_from_int(1)), a);
+}
 
 static ew_complex circular(ew_function function, ew_complex a) {
     ew_complex sine, cosine;
     ew_complex_sin_cos(a, &sine, &cosine);
     switch (function) {
-    case EW_SIN: return sine;
-    case EW_COS: return cosine;
-    case EW_TAN: return ew_complex_divide(sine, cosine);
-    case EW_COT: return ew_complex_divide(cosine, sine);
-    case EW_SEC: return reciprocal(cosine);
-    default: return reciprocal(sine);
+    case EW_SIN:
+        return sine;
+    case EW_COS:
+        return cosine;
+    case EW_TAN:
+        return ew_complex_divide(sine, cosine);
+    case EW_COT:
+        return ew_complex_divide(cosine, sine);
+    case EW_SEC:
+        return reciprocal(cosine);
+    default:
+        return reciprocal(sine);
     }
 }
 
 static ew_complex inverse_circular(ew_function function, ew_complex a) {
     ew_complex quarter = ew_complex_real(ew_real_scale(ew_real_pi(), -1));
     switch (function) {
-    case EW_ASIN: return ew_complex_asin(a);
-    case EW_ACOS: return ew_complex_subtract(quarter, ew_complex_asin(a));
-    case EW_ATAN: return ew_complex_atan(a);
-    case EW_ACOT: return ew_complex_subtract(quarter, ew_complex_atan(a));
-    case EW_ACSC: return ew_complex_asin(reciprocal(a));
-    default: return ew_complex_subtract(quarter, ew_complex_asin(reciprocal(a)));
+    case EW_ASIN:
+        return ew_complex_asin(a);
+    case EW_ACOS:
+        return ew_complex_subtract(quarter, ew_complex_asin(a));
+    case EW_ATAN:
+        return ew_complex_atan(a);
+    case EW_ACOT:
+        return ew_complex_subtract(quarter, ew_complex_atan(a));
+    case EW_ACSC:
+        return ew_complex_asin(reciprocal(a));
+    default:
+        return ew_complex_subtract(quarter, ew_complex_asin(reciprocal(a)));
     }
 }
 
@@ -306,12 +333,18 @@ static ew_complex hyperbolic(ew_function function, ew_complex a) {
     ew_complex sine = ew_complex_scale(ew_complex_subtract(up, down), -1);
     ew_complex cosine = ew_complex_scale(ew_complex_add(up, down), -1);
     switch (function) {
-    case EW_SINH: return sine;
-    case EW_COSH: return cosine;
-    case EW_TANH: return ew_complex_divide(sine, cosine);
-    case EW_COTH: return ew_complex_divide(cosine, sine);
-    case EW_SECH: return reciprocal(cosine);
-    default: return reciprocal(sine);
+    case EW_SINH:
+        return sine;
+    case EW_COSH:
+        return cosine;
+    case EW_TANH:
+        return ew_complex_divide(sine, cosine);
+    case EW_COTH:
+        return ew_complex_divide(cosine, sine);
+    case EW_SECH:
+        return reciprocal(cosine);
+    default:
+        return reciprocal(sine);
     }
 }
 
@@ -339,7 +372,8 @@ static ew_value logarithm(ew_point *point, const ew_expr *expr, ew_value a) {
     if (!ew_work_spend(point->work, COST_FUNCTION)) {
         return undefined();
     }
-    return inexact(ew_complex_divide(ew_complex_log(ew_value_ball(&a)), ew_complex_log(ew_value_ball(&base))));
+    return inexact(
+        ew_complex_divide(ew_complex_log(ew_value_ball(&a)), ew_complex_log(ew_value_ball(&base))));
 }
 
 /* Degrees below a circular function are angles: pi / 180 each. */
@@ -356,10 +390,15 @@ static ew_value angle(ew_point *point, const ew_expr *expr, ew_value a) {
 static ew_value part(const ew_expr *expr, ew_value a) {
     ew_complex ball = ew_value_ball(&a);
     switch (expr->op) {
-    case EW_RE: return inexact(ew_complex_real(ball.re));
-    case EW_IM: return inexact(ew_complex_real(ball.im));
-    case EW_ARG: return inexact(ew_complex_real(ew_real_atan2(ball.im, ball.re)));
-    default: ball.im = ew_real_negate(ball.im); return a.exact ? a : inexact(ball);
+    case EW_RE:
+        return inexact(ew_complex_real(ball.re));
+    case EW_IM:
+        return inexact(ew_complex_real(ball.im));
+    case EW_ARG:
+        return inexact(ew_complex_real(ew_real_atan2(ball.im, ball.re)));
+    default:
+        ball.im = ew_real_negate(ball.im);
+        return a.exact ? a : inexact(ball);
     }
 }
 
@@ -426,7 +465,8 @@ static const ew_binding *bound(const ew_point *point, const ew_expr *name) {
 enum { TERMS_LIMIT = 1000 };
 
 static ew_value sum_over(ew_point *point, const ew_expr *expr) {
-    ew_value from = ew_evaluate_expression(point, expr->items[1]), to = ew_evaluate_expression(point, expr->items[2]);
+    ew_value from = ew_evaluate_expression(point, expr->items[1]),
+             to = ew_evaluate_expression(point, expr->items[2]);
     ew_binding binding = {.index = expr->items[0], .outer = point->bindings};
     bool sum = expr->op == EW_SUM_OVER;
     int64_t last;
@@ -456,23 +496,40 @@ static ew_value call(ew_point *point, const ew_expr *expr) {
         return fold(point, expr);
     }
     ew_value a = ew_evaluate_expression(point, expr->items[0]);
-    ew_value b = expr->count > 1 && function != EW_LOG ? ew_evaluate_expression(point, expr->items[1]) : exact(ew_rational_small(1));
+    ew_value b = expr->count > 1 && function != EW_LOG ? ew_evaluate_expression(point, expr->items[1])
+                                                       : exact(ew_rational_small(1));
     if (!usable(&a, &b)) {
         return undefined();
     }
     switch (function) {
-    case EW_LN: case EW_LOG: return logarithm(point, expr, a);
-    case EW_SQRT: return square_root(point, a);
-    case EW_ROOT: return raise(point, a, divide(point, exact(ew_rational_small(1)), b));
-    case EW_ABS: return absolute(a);
-    case EW_FLOOR: return rounded_down(point, a);
-    case EW_CEIL: return negate(rounded_down(point, negate(a)));
-    case EW_RE: case EW_IM: case EW_CONJUGATE: case EW_ARG: return part(expr, a);
-    case EW_SIGN: return exact(ew_rational_small(sign_of(&a)));
-    case EW_FACTORIAL: return factorial(point, a, 1);
-    case EW_DOUBLE_FACTORIAL: return factorial(point, a, 2);
-    case EW_BINOMIAL: return binomial(point, a, b);
-    default: return transcendental(point, expr, a);
+    case EW_LN:
+    case EW_LOG:
+        return logarithm(point, expr, a);
+    case EW_SQRT:
+        return square_root(point, a);
+    case EW_ROOT:
+        return raise(point, a, divide(point, exact(ew_rational_small(1)), b));
+    case EW_ABS:
+        return absolute(a);
+    case EW_FLOOR:
+        return rounded_down(point, a);
+    case EW_CEIL:
+        return negate(rounded_down(point, negate(a)));
+    case EW_RE:
+    case EW_IM:
+    case EW_CONJUGATE:
+    case EW_ARG:
+        return part(expr, a);
+    case EW_SIGN:
+        return exact(ew_rational_small(sign_of(&a)));
+    case EW_FACTORIAL:
+        return factorial(point, a, 1);
+    case EW_DOUBLE_FACTORIAL:
+        return factorial(point, a, 2);
+    case EW_BINOMIAL:
+        return binomial(point, a, b);
+    default:
+        return transcendental(point, expr, a);
     }
 }
 
@@ -480,11 +537,16 @@ static ew_value call(ew_point *point, const ew_expr *expr) {
 
 static ew_value constant(const ew_expr *expr) {
     switch (expr->op) {
-    case EW_PI: return inexact(ew_complex_real(ew_real_pi()));
-    case EW_E: return inexact(ew_complex_real(ew_real_exp(ew_real_from_int(1))));
-    case EW_I: return inexact((ew_complex){ew_real_from_int(0), ew_real_from_int(1)});
-    case EW_INFINITY: return (ew_value){.infinity = 1};
-    default: return undefined();
+    case EW_PI:
+        return inexact(ew_complex_real(ew_real_pi()));
+    case EW_E:
+        return inexact(ew_complex_real(ew_real_exp(ew_real_from_int(1))));
+    case EW_I:
+        return inexact((ew_complex){ew_real_from_int(0), ew_real_from_int(1)});
+    case EW_INFINITY:
+        return (ew_value){.infinity = 1};
+    default:
+        return undefined();
     }
 }
 
@@ -517,27 +579,33 @@ static ew_value based(ew_point *point, const ew_expr *expr) {
     int64_t small;
     ew_rational number;
     if (base.exact && ew_rational_to_int64(base.rational, &small) && small >= 2 && small <= 36) {
-        return ew_rational_digits(point->work, expr->text, expr->text_length, (int)small, 0, &number) ? exact(number)
-                                                                                                        : undefined();
+        return ew_rational_digits(point->work, expr->text, expr->text_length, (int)small, 0, &number)
+                   ? exact(number)
+                   : undefined();
     }
     for (size_t i = 0; i < expr->text_length && !value.undefined; i++) {
         char c = expr->text[i];
-        value = add(point, multiply(point, value, base), exact(ew_rational_small(c <= '9' ? c - '0' : c - 'A' + 10)));
+        value = add(point, multiply(point, value, base),
+                    exact(ew_rational_small(c <= '9' ? c - '0' : c - 'A' + 10)));
     }
     return value;
 }
 
 static ew_value evaluate_node(ew_point *point, const ew_expr *expr) {
     ew_value value;
-    const ew_binding *index = point->bindings && (expr->kind == EW_SYMBOL || expr->kind == EW_CONSTANT) ? bound(point, expr) : NULL;
+    const ew_binding *index =
+        point->bindings && (expr->kind == EW_SYMBOL || expr->kind == EW_CONSTANT) ? bound(point, expr) : NULL;
     if (index) {
         ew_rational number;
         return ew_rational_integer(point->work, index->value, &number) ? exact(number) : undefined();
     }
     switch (expr->kind) {
-    case EW_NUMBER: return exact(expr->number);
-    case EW_SYMBOL: return variable(point, expr);
-    case EW_CONSTANT: return constant(expr);
+    case EW_NUMBER:
+        return exact(expr->number);
+    case EW_SYMBOL:
+        return variable(point, expr);
+    case EW_CONSTANT:
+        return constant(expr);
     case EW_SUM:
     case EW_PRODUCT:
         value = ew_evaluate_expression(point, expr->items[0]);
@@ -546,23 +614,32 @@ static ew_value evaluate_node(ew_point *point, const ew_expr *expr) {
             value = expr->kind == EW_SUM ? add(point, value, next) : multiply(point, value, next);
         }
         return value;
-    case EW_QUOTIENT: value = ew_evaluate_expression(point, expr->items[0]);
+    case EW_QUOTIENT:
+        value = ew_evaluate_expression(point, expr->items[0]);
         return divide(point, value, ew_evaluate_expression(point, expr->items[1]));
-    case EW_NEGATIVE: return negate(ew_evaluate_expression(point, expr->items[0]));
+    case EW_NEGATIVE:
+        return negate(ew_evaluate_expression(point, expr->items[0]));
     case EW_POWER:
         if (expr->items[0]->kind == EW_CONSTANT && expr->items[0]->op == EW_E) {
             value = ew_evaluate_expression(point, expr->items[1]);
             return value.undefined || value.infinity || !ew_work_spend(point->work, COST_FUNCTION)
-                       ? undefined() : inexact(ew_complex_exp(ew_value_ball(&value)));
+                       ? undefined()
+                       : inexact(ew_complex_exp(ew_value_ball(&value)));
         }
         value = ew_evaluate_expression(point, expr->items[0]);
         return raise(point, value, ew_evaluate_expression(point, expr->items[1]));
-    case EW_CALL: return call(point, expr);
-    case EW_PERCENT: return divide(point, ew_evaluate_expression(point, expr->items[0]),
-                                   multiply(point, exact(ew_rational_small(10)), exact(ew_rational_small(10))));
-    case EW_DEGREE: case EW_UNIT: return ew_evaluate_expression(point, expr->items[0]);
-    case EW_BASED: return based(point, expr);
-    default: return undefined();
+    case EW_CALL:
+        return call(point, expr);
+    case EW_PERCENT:
+        return divide(point, ew_evaluate_expression(point, expr->items[0]),
+                      multiply(point, exact(ew_rational_small(10)), exact(ew_rational_small(10))));
+    case EW_DEGREE:
+    case EW_UNIT:
+        return ew_evaluate_expression(point, expr->items[0]);
+    case EW_BASED:
+        return based(point, expr);
+    default:
+        return undefined();
     }
 }
 
@@ -598,12 +675,15 @@ ew_ternary ew_value_equal(const ew_value *a, const ew_value *b, double tolerance
     /* A rational finer than the balls cannot be told from them: sqrt 2 is none of its decimals. */
     const ew_value *rational = a->exact ? a : b;
     ew_ternary equal = ew_complex_equal(x, y);
-    return rational->exact && rational->rational.denominator_limbs > 2 && equal == EW_YES ? EW_UNDECIDED : equal;
+    return rational->exact && rational->rational.denominator_limbs > 2 && equal == EW_YES ? EW_UNDECIDED
+                                                                                          : equal;
 }
 
 void ew_scan(const ew_expr *expr, ew_contents *contents) {
     switch (expr->kind) {
-    case EW_SYMBOL: contents->symbols |= !contents->index || !same_name(contents->index, expr); break;
+    case EW_SYMBOL:
+        contents->symbols |= !contents->index || !same_name(contents->index, expr);
+        break;
     case EW_CALL:
         if (expr->op >= EW_SUM_OVER) {
             const ew_expr *outer = contents->index;
@@ -615,25 +695,40 @@ void ew_scan(const ew_expr *expr, ew_contents *contents) {
             return;
         }
         contents->bare_log |= expr->op == EW_LOG && expr->count == 1;
-        if (expr->op == EW_DETERMINANT && expr->items[0]->kind == EW_MATRIX) { /* the matrix itself is not asked for */
+        if (expr->op == EW_DETERMINANT &&
+            expr->items[0]->kind == EW_MATRIX) { /* the matrix itself is not asked for */
             for (uint32_t i = 0; i < expr->items[0]->count; i++) {
                 ew_scan(expr->items[0]->items[i], contents);
             }
             return;
         }
         contents->irrational |= expr->op <= EW_EXP;
-        contents->integers_wanted |= expr->op == EW_FACTORIAL || expr->op == EW_BINOMIAL || expr->op == EW_DOUBLE_FACTORIAL ||
-                                     expr->op == EW_GCD || expr->op == EW_LCM;
+        contents->integers_wanted |= expr->op == EW_FACTORIAL || expr->op == EW_BINOMIAL ||
+                                     expr->op == EW_DOUBLE_FACTORIAL || expr->op == EW_GCD ||
+                                     expr->op == EW_LCM;
         break;
-    case EW_DEGREE: contents->degrees = true; break;
-    case EW_PLUS_MINUS: contents->plus_minus = true; break;
+    case EW_DEGREE:
+        contents->degrees = true;
+        break;
+    case EW_PLUS_MINUS:
+        contents->plus_minus = true;
+        break;
     case EW_CONSTANT:
         contents->structure |= expr->op >= EW_REALS;
         contents->irrational = true;
         break;
-    case EW_BRACKET: case EW_SET: case EW_CONDITION: case EW_MATRIX: case EW_RELATION: case EW_SET_OPERATION:
-    case EW_LIST: case EW_TEXT: contents->structure = true; break;
-    default: break;
+    case EW_BRACKET:
+    case EW_SET:
+    case EW_CONDITION:
+    case EW_MATRIX:
+    case EW_RELATION:
+    case EW_SET_OPERATION:
+    case EW_LIST:
+    case EW_TEXT:
+        contents->structure = true;
+        break;
+    default:
+        break;
     }
     for (uint32_t i = 0; i < expr->count; i++) {
         ew_scan(expr->items[i], contents);

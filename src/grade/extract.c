@@ -1,19 +1,27 @@
-/* The final answer of a reply: its last box outside the thinking, or what follows the last of the usual phrases. */
+/* The final answer of a reply: its last box outside the thinking, or what follows the last of the usual
+ * phrases. */
 #include "grade/grade.h"
 #include "grade/text.h"
 
 #include <string.h>
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 static bool at_text(const char *at, const char *end, const char *text) {
     size_t n = strlen(text);
     return (size_t)(end - at) >= n && memcmp(at, text, n) == 0;
 }
 
-static bool at_word(const char *at, const char *end, const char *word) { /* case-insensitive; word is lower case */
+static bool at_word(const char *at, const char *end,
+                    const char *word) { /* case-insensitive; word is lower case */
     size_t n = strlen(word);
     if ((size_t)(end - at) < n) {
         return false;
@@ -41,7 +49,8 @@ static ew_span outside_thinking(const char *text, size_t length) {
         if (!tag) {
             break;
         }
-        if (at_text(tag, end, "</think>")) { /* without an opening tag, too: the template may have written that */
+        if (at_text(tag, end,
+                    "</think>")) { /* without an opening tag, too: the template may have written that */
             start = tag + 8;
             open = NULL;
         } else if (!open && at_text(tag, end, "<think>")) {
@@ -62,7 +71,8 @@ typedef struct box {
     ew_span inside;
 } box;
 
-/* The box whose command of `n` bytes stands at `at`; false when its braces never close or nothing is in it. */
+/* The box whose command of `n` bytes stands at `at`; false when its braces never close or nothing is in it.
+ */
 static bool read_box(const char *at, size_t n, const char *end, box *result) {
     const char *p = at + n;
     size_t depth = 0;
@@ -98,7 +108,10 @@ static bool read_box(const char *at, size_t n, const char *end, box *result) {
 
 /* Length of the box command at `at`, 0 if there is none. */
 static size_t box_command(const char *at, const char *end) {
-    return at_text(at, end, "\\boxed") ? 6 : at_text(at, end, "\\fbox") ? 5 : at_text(at, end, "\\framebox") ? 9 : 0;
+    return at_text(at, end, "\\boxed")      ? 6
+           : at_text(at, end, "\\fbox")     ? 5
+           : at_text(at, end, "\\framebox") ? 9
+                                            : 0;
 }
 
 enum { UNCLOSED_LIMIT = 64 }; /* a reply of endless open boxes costs this many scans, not its square */
@@ -146,7 +159,9 @@ static bool only_separators(const char *at, const char *end) {
     return true;
 }
 
-static ew_extract found(ew_span answer) { return (ew_extract){answer.text, answer.length, answer.length > 0}; }
+static ew_extract found(ew_span answer) {
+    return (ew_extract){answer.text, answer.length, answer.length > 0};
+}
 
 static ew_extract boxed(ew_span text, ew_grade_task task) {
     box last, before;
@@ -155,8 +170,9 @@ static ew_extract boxed(ew_span text, ew_grade_task task) {
     }
     ew_span answer = last.inside;
     const char *start = last.command;
-    for (int i = 0; task == EW_TASK_LIST && i < UNCLOSED_LIMIT && last_box(text, start, &before) && before.end <= start &&
-                    only_separators(before.end, start); i++) {
+    for (int i = 0; task == EW_TASK_LIST && i < UNCLOSED_LIMIT && last_box(text, start, &before) &&
+                    before.end <= start && only_separators(before.end, start);
+         i++) {
         start = before.command;
         answer = ew_span_of(start, (size_t)(last.end - start));
     }
@@ -177,9 +193,10 @@ static const char *skip_dress(const char *at, const char *end) {
 
 /* Where the answer starts behind "answer", or NULL when no verb or colon follows. */
 static const char *behind_answer(const char *at, const char *end) {
-    static const char *const verbs[] = {"is", "was", "are", "should be", "would be", "must be", "will be", "=", ":"};
+    static const char *const verbs[] = {"is",      "was",     "are", "should be", "would be",
+                                        "must be", "will be", "=",   ":"};
     at = skip_dress(at + (at < end && *at == 's'), end); /* answers are */
-    if (at < end && *at == '(') { /* Answer (in cm): */
+    if (at < end && *at == '(') {                        /* Answer (in cm): */
         const char *close = memchr(at, ')', (size_t)(end - at) < 40 ? (size_t)(end - at) : 40);
         at = close ? skip_dress(close + 1, end) : at;
     }
@@ -190,7 +207,8 @@ static const char *behind_answer(const char *at, const char *end) {
             if (at < end && *at == ':') {
                 at = skip_dress(at + 1, end);
             }
-            static const char *const fillers[] = {"therefore ", "thus ", "simply ", "just ", "option ", "choice ", "then ", "equal to ", "indeed "};
+            static const char *const fillers[] = {"therefore ", "thus ", "simply ",   "just ",  "option ",
+                                                  "choice ",    "then ", "equal to ", "indeed "};
             for (size_t j = 0; j < sizeof fillers / sizeof *fillers; j++) {
                 at += at_word(at, end, fillers[j]) ? strlen(fillers[j]) : 0;
             }
@@ -209,13 +227,15 @@ static ew_span until_end(const char *at, const char *end) {
     }
     for (size_t i = 0; i < 4; i++) {
         size_t n = strlen(pairs[i][0]);
-        if (at_text(at, end, pairs[i][0]) && !(i == 1 && at + 1 < end && is_digit(at[1]) && !memchr(at + 1, '$', (size_t)(end - at - 1)))) {
+        if (at_text(at, end, pairs[i][0]) &&
+            !(i == 1 && at + 1 < end && is_digit(at[1]) && !memchr(at + 1, '$', (size_t)(end - at - 1)))) {
             const char *close = find(at + n, end, pairs[i][1]);
             const char *line = memchr(at, '\n', (size_t)(end - at));
             if (close && (i != 1 || !line || close < line)) {
                 const char *behind = close + n;
                 /* "$3$ and $5$" goes on; "$5$ meters." ends with the sentence */
-                if (behind < end && (at_word(behind, end, " and $") || at_word(behind, end, " or $") || at_word(behind, end, ", $"))) {
+                if (behind < end && (at_word(behind, end, " and $") || at_word(behind, end, " or $") ||
+                                     at_word(behind, end, ", $"))) {
                     break;
                 }
                 return ew_trim_answer(at, (size_t)(behind - at));
@@ -223,8 +243,11 @@ static ew_span until_end(const char *at, const char *end) {
         }
     }
     for (p = at; p < end && *p != '\n'; p++) {
-        bool stop = *p == '.' && (p + 1 == end || is_space(p[1]) || p[1] == '*' || p[1] == '<' || p[1] == '\\') && !(p > at && p[-1] == '.' );
-        if ((stop && !(p + 1 < end && p[1] == '.')) || at_text(p, end, "<|") || at_text(p, end, "</answer>")) {
+        bool stop = *p == '.' &&
+                    (p + 1 == end || is_space(p[1]) || p[1] == '*' || p[1] == '<' || p[1] == '\\') &&
+                    !(p > at && p[-1] == '.');
+        if ((stop && !(p + 1 < end && p[1] == '.')) || at_text(p, end, "<|") ||
+            at_text(p, end, "</answer>")) {
             break;
         }
     }
@@ -238,11 +261,13 @@ static ew_span until_end(const char *at, const char *end) {
     return ew_trim_answer(line.text, line.length);
 }
 
-/* Behind the last "answer is", "Answer:" and their like; `rest` is the word without its first letter, in one case. */
+/* Behind the last "answer is", "Answer:" and their like; `rest` is the word without its first letter, in one
+ * case. */
 static const char *last_answer(ew_span text, const char *rest) {
     const char *end = text.text + text.length, *start = NULL;
     for (const char *at = text.text; (at = find(at, end, rest)) != NULL; at += 5) {
-        bool whole = at > text.text && (at[-1] == 'a' || at[-1] == 'A') && !(at - 1 > text.text && is_letter(at[-2]));
+        bool whole =
+            at > text.text && (at[-1] == 'a' || at[-1] == 'A') && !(at - 1 > text.text && is_letter(at[-2]));
         const char *behind = whole ? behind_answer(at + 5, end) : NULL;
         start = behind ? behind : start;
     }
@@ -270,7 +295,8 @@ static ew_extract phrase(ew_span text) {
 
 /* ---- Choices ---- */
 
-/* A letter A-J that stands alone at `at`, in its dress: "A", "(A)", "**A.**", "\text{A}", "A) 12". 0 if none. */
+/* A letter A-J that stands alone at `at`, in its dress: "A", "(A)", "**A.**", "\text{A}", "A) 12". 0 if none.
+ */
 static char lone_letter(const char *at, const char *end, const char **where) {
     while (at < end) {
         if (is_space(*at) || strchr("(*[_{$\"'`", *at)) {
@@ -280,7 +306,8 @@ static char lone_letter(const char *at, const char *end, const char **where) {
             }
         } else if (*at == '\\' && at + 1 < end) {
             at += 2;
-        } else if (at_word(at, end, "option ") || at_word(at, end, "choice ") || at_word(at, end, "answer ")) {
+        } else if (at_word(at, end, "option ") || at_word(at, end, "choice ") ||
+                   at_word(at, end, "answer ")) {
             at += 7;
             at += at_word(at, end, "is ") ? 3 : 0;
         } else {
@@ -292,7 +319,8 @@ static char lone_letter(const char *at, const char *end, const char **where) {
     }
     const char *next = at + 1;
     *where = at;
-    if (next < end && (is_letter(*next) || is_digit(*next) || *next == '_' || *next == '^' || *next == '\'' || (*next & 0x80))) {
+    if (next < end && (is_letter(*next) || is_digit(*next) || *next == '_' || *next == '^' || *next == '\'' ||
+                       (*next & 0x80))) {
         return 0;
     }
     while (next < end && (is_space(*next) || strchr("*)]}$\\_", *next))) {
@@ -302,14 +330,17 @@ static char lone_letter(const char *at, const char *end, const char **where) {
         return 0; /* A = 5 is no choice */
     }
     /* "A man ...", "I think ..." are sentences, "A or B" two answers */
-    bool prose = next < end && is_letter(*next) && next - at > 1 && (*at == 'A' || *at == 'I') && is_space(at[1]) && !at_word(next, end, "because") &&
-                 !at_word(next, end, "is") && !at_word(next, end, "since");
-    bool two = at_word(next, end, "or ") || at_word(next, end, "and ") || (next < end && *next == ',' && next + 2 < end &&
-                                                                               next[2] >= 'A' && next[2] <= 'J' && !(next + 3 < end && is_letter(next[3])));
+    bool prose = next < end && is_letter(*next) && next - at > 1 && (*at == 'A' || *at == 'I') &&
+                 is_space(at[1]) && !at_word(next, end, "because") && !at_word(next, end, "is") &&
+                 !at_word(next, end, "since");
+    bool two = at_word(next, end, "or ") || at_word(next, end, "and ") ||
+               (next < end && *next == ',' && next + 2 < end && next[2] >= 'A' && next[2] <= 'J' &&
+                !(next + 3 < end && is_letter(next[3])));
     return prose || two ? 0 : *at;
 }
 
-/* The last line of the text that is nothing but a letter in its dress, or "option B" anywhere, the last of them. */
+/* The last line of the text that is nothing but a letter in its dress, or "option B" anywhere, the last of
+ * them. */
 static ew_extract bare_choice(ew_span text) {
     const char *end = text.text + text.length, *where;
     ew_span trimmed = ew_trim_answer(text.text, text.length);
@@ -324,8 +355,8 @@ static ew_extract bare_choice(ew_span text) {
     }
     const char *last = NULL;
     for (const char *at = text.text; at < end; at++) {
-        if ((*at == 'o' || *at == 'O' || *at == 'c' || *at == 'C') && (at_word(at, end, "option ") || at_word(at, end, "choice ")) &&
-            lone_letter(at, end, &where)) {
+        if ((*at == 'o' || *at == 'O' || *at == 'c' || *at == 'C') &&
+            (at_word(at, end, "option ") || at_word(at, end, "choice ")) && lone_letter(at, end, &where)) {
             last = where;
         }
     }

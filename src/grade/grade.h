@@ -12,8 +12,9 @@ typedef struct ew_extract {
     bool found;
 } ew_extract;
 
-/* The final answer in `reply` (`length` bytes) for a task that is not EW_TASK_AUTO. A range of the reply always: several
- * boxes of a list are the range from the first box to the last. Linear in the reply's length. */
+/* The final answer in `reply` (`length` bytes) for a task that is not EW_TASK_AUTO. A range of the reply
+ * always: several boxes of a list are the range from the first box to the last. Linear in the reply's length.
+ */
 ew_extract ew_extract_answer(const char *reply, size_t length, ew_grade_task task);
 
 /* The same in a text that is said to be the answer: without a box or a phrase it is the whole text. */

@@ -6,8 +6,12 @@
 
 enum { DEPTH_LIMIT = 200 };
 
-bool ew_enter(ew_parser *parser) { return ++parser->depth <= DEPTH_LIMIT && ew_work_spend(parser->work, 5); }
-void ew_leave(ew_parser *parser) { parser->depth--; }
+bool ew_enter(ew_parser *parser) {
+    return ++parser->depth <= DEPTH_LIMIT && ew_work_spend(parser->work, 5);
+}
+void ew_leave(ew_parser *parser) {
+    parser->depth--;
+}
 
 /* The [ that closes a half-open interval of the French kind, [0, 1[. */
 static bool closes_interval(const ew_parser *parser) {
@@ -15,20 +19,49 @@ static bool closes_interval(const ew_parser *parser) {
         return false;
     }
     switch (ew_token_ahead(parser, 1)) {
-    case T_END: case T_UNION: case T_INTERSECTION: case T_DIFFERENCE: case T_COMMA: case T_CLOSE: case T_RELATION:
-    case T_AND: case T_OR: return true;
-    default: return false;
+    case T_END:
+    case T_UNION:
+    case T_INTERSECTION:
+    case T_DIFFERENCE:
+    case T_COMMA:
+    case T_CLOSE:
+    case T_RELATION:
+    case T_AND:
+    case T_OR:
+        return true;
+    default:
+        return false;
     }
 }
 
 bool ew_starts_factor(const ew_parser *parser) {
     switch (ew_token_at(parser)->type) {
-    case T_OPEN: return !closes_interval(parser);
-    case T_NUMBER: case T_BASED: case T_NAME: case T_CONSTANT: case T_FUNCTION: case T_FLOOR: case T_CEIL:
-    case T_ABS: case T_BRACE: case T_SET: case T_FRAC: case T_SQRT: case T_CUBE_ROOT: case T_BINOM: case T_BEGIN:
-    case T_ACCENT: case T_OVERLINE: case T_MONEY: case T_BIG: return true;
-    case T_BAR: return parser->bars == 0 && !parser->building;
-    default: return false;
+    case T_OPEN:
+        return !closes_interval(parser);
+    case T_NUMBER:
+    case T_BASED:
+    case T_NAME:
+    case T_CONSTANT:
+    case T_FUNCTION:
+    case T_FLOOR:
+    case T_CEIL:
+    case T_ABS:
+    case T_BRACE:
+    case T_SET:
+    case T_FRAC:
+    case T_SQRT:
+    case T_CUBE_ROOT:
+    case T_BINOM:
+    case T_BEGIN:
+    case T_ACCENT:
+    case T_OVERLINE:
+    case T_MONEY:
+    case T_BIG:
+        return true;
+    case T_BAR:
+        return parser->bars == 0 && !parser->building;
+    default:
+        return false;
     }
 }
 
@@ -52,7 +85,8 @@ static bool mixed_behind(const ew_parser *parser, const ew_expr *whole) {
     if (whole->kind != EW_NUMBER || !is_integer_token(before)) {
         return false;
     }
-    if (ew_token_at(parser)->type == T_FRAC || (ew_token_at(parser)->type == T_BRACE && ew_token_ahead(parser, 1) == T_FRAC)) {
+    if (ew_token_at(parser)->type == T_FRAC ||
+        (ew_token_at(parser)->type == T_BRACE && ew_token_ahead(parser, 1) == T_FRAC)) {
         return true;
     }
     return is_integer_token(ew_token_at(parser)) && ew_token_ahead(parser, 1) == T_SLASH &&
@@ -197,7 +231,8 @@ static ew_expr *parse_ratio(ew_parser *parser) {
         }
     } while (ew_accept(parser, T_COLON));
     if (parts.count <= 2) {
-        return parts.count == 1 ? parts.data[0] : ew_expr_binary(parser->work, EW_QUOTIENT, parts.data[0], parts.data[1]);
+        return parts.count == 1 ? parts.data[0]
+                                : ew_expr_binary(parser->work, EW_QUOTIENT, parts.data[0], parts.data[1]);
     }
     ew_expr *ratio = ew_items_expr(parser->work, EW_BRACKET, &parts);
     if (ratio) {
@@ -227,7 +262,8 @@ static bool in_letters(const ew_parser *parser) {
     const ew_token *token = ew_token_at(parser);
     return token->type == T_CONSTANT && token->id == EW_I && ew_token_ahead(parser, 1) == T_NAME &&
            token[1].length == 1 && token[1].text[0] == 'n' && !token[1].space && token->space &&
-           (ew_token_ahead(parser, 2) == T_OPEN || ew_token_ahead(parser, 2) == T_SET || ew_token_ahead(parser, 2) == T_CONSTANT);
+           (ew_token_ahead(parser, 2) == T_OPEN || ew_token_ahead(parser, 2) == T_SET ||
+            ew_token_ahead(parser, 2) == T_CONSTANT);
 }
 
 ew_expr *ew_parse_relation(ew_parser *parser) {
@@ -271,10 +307,19 @@ static uint8_t list_separator(ew_parser *parser) {
     uint8_t op = 0;
     for (;; parser->at++) {
         switch (ew_token_at(parser)->type) {
-        case T_COMMA: case T_SEMICOLON: case T_ROW: op = op ? op : ','; break;
-        case T_AND: op = '&'; break;
-        case T_OR: op = '|'; break;
-        default: return op;
+        case T_COMMA:
+        case T_SEMICOLON:
+        case T_ROW:
+            op = op ? op : ',';
+            break;
+        case T_AND:
+            op = '&';
+            break;
+        case T_OR:
+            op = '|';
+            break;
+        default:
+            return op;
         }
     }
 }
@@ -307,7 +352,8 @@ ew_expr *ew_parse_list(ew_parser *parser) {
 }
 
 static bool is_hedge(const ew_token *token) {
-    static const char *const hedges[] = {"about", "approximately", "around", "roughly", "exactly", "only", "just", "simply"};
+    static const char *const hedges[] = {"about",   "approximately", "around", "roughly",
+                                         "exactly", "only",          "just",   "simply"};
     for (size_t i = 0; i < sizeof hedges / sizeof *hedges; i++) {
         if (token->length == strlen(hedges[i]) && memcmp(token->text, hedges[i], token->length) == 0) {
             return true;
@@ -323,7 +369,8 @@ static void skip_label(ew_parser *parser) {
     while (tokens[at].type == T_TEXT) {
         at++;
     }
-    bool equals = tokens[at].type == T_RELATION && (tokens[at].id == '=' || (tokens[at].id == '~' && at == 0));
+    bool equals =
+        tokens[at].type == T_RELATION && (tokens[at].id == '=' || (tokens[at].id == '~' && at == 0));
     if ((at > 0 && tokens[at].type == T_COLON) || equals) {
         parser->at = at + 1;
     } else if (at == 1 && is_hedge(&tokens[0])) {

@@ -36,10 +36,10 @@ ew_expr *ew_parse_list(ew_parser *parser);     /* a, b or c */
 ew_expr *ew_parse_relation(ew_parser *parser); /* a < b <= c, unions */
 ew_expr *ew_parse_sum(ew_parser *parser);
 ew_expr *ew_parse_product(ew_parser *parser);
-ew_expr *ew_parse_factor(ew_parser *parser);   /* a primary with its powers, factorials, subscripts, units */
-ew_expr *ew_parse_primary(ew_parser *parser);  /* without them */
+ew_expr *ew_parse_factor(ew_parser *parser);  /* a primary with its powers, factorials, subscripts, units */
+ew_expr *ew_parse_primary(ew_parser *parser); /* without them */
 ew_expr *ew_parse_suffixes(ew_parser *parser, ew_expr *value); /* what may stand behind a primary */
-ew_expr *ew_parse_argument(ew_parser *parser); /* of a LaTeX command: {group} or one token */
+ew_expr *ew_parse_argument(ew_parser *parser);                 /* of a LaTeX command: {group} or one token */
 bool ew_starts_factor(const ew_parser *parser);
 
 /* A growing array of expressions. */

@@ -1,4 +1,5 @@
-/* Factors: numbers, names, brackets, commands with arguments, function calls, and what may stand behind them. */
+/* Factors: numbers, names, brackets, commands with arguments, function calls, and what may stand behind them.
+ */
 #include "grade/parser.h"
 #include "grade/units.h"
 
@@ -9,13 +10,13 @@ static ew_expr *number_of(ew_work *work, const char *digits, size_t n, int base)
     return expr && ew_rational_digits(work, digits, n, base, 0, &expr->number) ? expr : NULL;
 }
 
-
 /* value + (the last `repeat` digits behind `fraction` digits, again and again) */
-static bool add_repeating(ew_work *work, const char *tail, size_t repeat, size_t fraction, ew_rational *value) {
+static bool add_repeating(ew_work *work, const char *tail, size_t repeat, size_t fraction,
+                          ew_rational *value) {
     ew_rational period, nines, scale, ten = ew_rational_small(10), one = ew_rational_small(-1);
     return ew_rational_digits(work, tail, repeat, 10, 0, &period) &&
-           ew_rational_power(work, ten, (int64_t)repeat, &nines) && ew_rational_add(work, nines, one, &nines) &&
-           ew_rational_divide(work, period, nines, &period) &&
+           ew_rational_power(work, ten, (int64_t)repeat, &nines) &&
+           ew_rational_add(work, nines, one, &nines) && ew_rational_divide(work, period, nines, &period) &&
            ew_rational_power(work, ten, -(int64_t)fraction, &scale) &&
            ew_rational_multiply(work, period, scale, &period) && ew_rational_add(work, *value, period, value);
 }
@@ -33,8 +34,8 @@ static ew_expr *parse_number(ew_parser *parser) {
     memcpy(digits, token->text, whole);
     memcpy(digits + whole, token->text + whole + (point != NULL), fraction);
     if (!ew_rational_digits(parser->work, digits, whole + fraction, 10, fraction, &expr->number) ||
-        (token->repeat && !add_repeating(parser->work, digits + whole + fraction - token->repeat, token->repeat,
-                                         fraction, &expr->number))) {
+        (token->repeat && !add_repeating(parser->work, digits + whole + fraction - token->repeat,
+                                         token->repeat, fraction, &expr->number))) {
         return NULL;
     }
     if (token->exponent) {
@@ -58,7 +59,8 @@ static ew_expr *named(ew_work *work, ew_kind kind, const char *text, size_t leng
 }
 
 /* name + separator + the text of tokens[from..to) as one symbol */
-static ew_expr *joined_symbol(ew_parser *parser, const ew_expr *base, const char *separator, size_t from, size_t to) {
+static ew_expr *joined_symbol(ew_parser *parser, const ew_expr *base, const char *separator, size_t from,
+                              size_t to) {
     size_t length = base->text_length + strlen(separator), used;
     for (size_t i = from; i < to; i++) {
         length += parser->tokens[i].length;
@@ -144,8 +146,9 @@ static ew_expr *parse_group(ew_parser *parser, bool may_be_set) {
     if (ew_token_at(parser)->type == T_OVER || ew_token_at(parser)->type == T_CHOOSE) {
         bool over = parser->tokens[parser->at++].type == T_OVER;
         ew_expr *second = ew_parse_sum(parser);
-        first = over ? ew_expr_binary(parser->work, EW_QUOTIENT, first, second)
-                     : second ? ew_expr_call(parser->work, EW_BINOMIAL, first, second) : NULL;
+        first = over     ? ew_expr_binary(parser->work, EW_QUOTIENT, first, second)
+                : second ? ew_expr_call(parser->work, EW_BINOMIAL, first, second)
+                         : NULL;
     }
     if (!first || !ew_accept(parser, T_BRACE_END)) {
         return NULL;
@@ -259,7 +262,9 @@ static ew_expr *parse_builder(ew_parser *parser) {
     ew_expr *name = parse_name(parser);
     parser->at = i + 1;
     ew_expr *condition = ew_parse_list(parser);
-    return condition && ew_accept(parser, T_SET_END) ? ew_expr_binary(parser->work, EW_CONDITION, name, condition) : NULL;
+    return condition && ew_accept(parser, T_SET_END)
+               ? ew_expr_binary(parser->work, EW_CONDITION, name, condition)
+               : NULL;
 }
 
 static ew_expr *parse_matrix(ew_parser *parser);
@@ -269,7 +274,8 @@ static ew_expr *parse_set(ew_parser *parser) {
     size_t start = ++parser->at;
     if (ew_token_at(parser)->type == T_BEGIN) { /* \left\{ \begin{array}... \right. */
         ew_expr *matrix = parse_matrix(parser);
-        bool open = matrix && matrix->kind == EW_MATRIX && matrix->columns == 1 && ew_token_at(parser)->type == T_END;
+        bool open =
+            matrix && matrix->kind == EW_MATRIX && matrix->columns == 1 && ew_token_at(parser)->type == T_END;
         if (open || !matrix) {
             return open ? as_system(matrix) : NULL;
         }
@@ -356,9 +362,12 @@ static ew_expr *parse_matrix(ew_parser *parser) {
     }
     ew_expr *matrix = ew_items_expr(parser->work, EW_MATRIX, &items);
     if (matrix) {
-        bool system = columns == 1 && begin->length >= 5 && memcmp(begin->text + begin->length - 5, "cases", 5) == 0;
+        bool system =
+            columns == 1 && begin->length >= 5 && memcmp(begin->text + begin->length - 5, "cases", 5) == 0;
         matrix->columns = columns;
-        return system ? as_system(matrix) : determinant ? ew_expr_call(parser->work, EW_DETERMINANT, matrix, NULL) : matrix;
+        return system        ? as_system(matrix)
+               : determinant ? ew_expr_call(parser->work, EW_DETERMINANT, matrix, NULL)
+                             : matrix;
     }
     return NULL;
 }
@@ -376,8 +385,10 @@ static ew_expr *parse_root(ew_parser *parser) {
         }
         parser->at++;
     }
-    ew_expr *inside = ew_token_at(parser)->type == T_NUMBER ? parse_number(parser) : ew_parse_argument(parser);
-    if (!inside || (index && index->kind == EW_NUMBER && ew_rational_equal(index->number, ew_rational_small(2)))) {
+    ew_expr *inside =
+        ew_token_at(parser)->type == T_NUMBER ? parse_number(parser) : ew_parse_argument(parser);
+    if (!inside ||
+        (index && index->kind == EW_NUMBER && ew_rational_equal(index->number, ew_rational_small(2)))) {
         index = NULL;
     }
     return inside ? ew_expr_call(parser->work, index ? EW_ROOT : EW_SQRT, inside, index) : NULL;
@@ -401,7 +412,9 @@ static ew_expr *parse_bare_argument(ew_parser *parser) {
             return ew_expr_binary(parser->work, EW_QUOTIENT, top, parse_number(parser));
         }
     }
-    return factors.count == 0 ? NULL : factors.count == 1 ? factors.data[0] : ew_items_expr(parser->work, EW_PRODUCT, &factors);
+    return factors.count == 0   ? NULL
+           : factors.count == 1 ? factors.data[0]
+                                : ew_items_expr(parser->work, EW_PRODUCT, &factors);
 }
 
 static ew_expr *call_arguments(ew_parser *parser, ew_function function, ew_expr *base) {
@@ -433,8 +446,9 @@ static ew_expr *call_arguments(ew_parser *parser, ew_function function, ew_expr 
 }
 
 static ew_function inverse_of(ew_function function) {
-    return function <= EW_CSC ? (ew_function)(EW_ASIN + function)
-           : function >= EW_SINH && function <= EW_TANH ? (ew_function)(EW_ASINH + (function - EW_SINH)) : function;
+    return function <= EW_CSC                           ? (ew_function)(EW_ASIN + function)
+           : function >= EW_SINH && function <= EW_TANH ? (ew_function)(EW_ASINH + (function - EW_SINH))
+                                                        : function;
 }
 
 static bool is_minus_one(const ew_expr *e) {
@@ -447,7 +461,9 @@ static ew_expr *parse_call(ew_parser *parser) {
     ew_expr *base = NULL, *power = NULL;
     for (int i = 0; i < 2; i++) {
         if (!base && ew_accept(parser, T_SUBSCRIPT)) {
-            base = function == EW_LOG ? ew_token_at(parser)->type == T_NUMBER ? parse_number(parser) : ew_parse_argument(parser) : NULL;
+            base = function == EW_LOG ? ew_token_at(parser)->type == T_NUMBER ? parse_number(parser)
+                                                                              : ew_parse_argument(parser)
+                                      : NULL;
             if (!base) {
                 return NULL;
             }
@@ -473,12 +489,14 @@ static ew_expr *parse_big(ew_parser *parser) {
     ew_expr *to = range && ew_accept(parser, T_POWER) ? parse_exponent(parser) : NULL;
     ew_expr *term = to ? ew_parse_product(parser) : NULL;
     if (!term || range->kind != EW_RELATION || range->count != 2 || range->ops[0] != '=' ||
-        (range->items[0]->kind != EW_SYMBOL && !(range->items[0]->kind == EW_CONSTANT && range->items[0]->op == EW_I))) {
+        (range->items[0]->kind != EW_SYMBOL &&
+         !(range->items[0]->kind == EW_CONSTANT && range->items[0]->op == EW_I))) {
         return NULL;
     }
     ew_items items = {0};
-    if (!ew_items_push(parser->work, &items, range->items[0]) || !ew_items_push(parser->work, &items, range->items[1]) ||
-        !ew_items_push(parser->work, &items, to) || !ew_items_push(parser->work, &items, term)) {
+    if (!ew_items_push(parser->work, &items, range->items[0]) ||
+        !ew_items_push(parser->work, &items, range->items[1]) || !ew_items_push(parser->work, &items, to) ||
+        !ew_items_push(parser->work, &items, term)) {
         return NULL;
     }
     ew_expr *call = ew_items_expr(parser->work, EW_CALL, &items);
@@ -501,12 +519,14 @@ static ew_expr *parse_command(ew_parser *parser) {
         if (ew_token_at(parser)->type == T_OPEN) {
             a = parse_bracket(parser);
             return a && a->kind == EW_BRACKET && a->count == 2
-                       ? ew_expr_call(parser->work, EW_BINOMIAL, a->items[0], a->items[1]) : NULL;
+                       ? ew_expr_call(parser->work, EW_BINOMIAL, a->items[0], a->items[1])
+                       : NULL;
         }
         a = ew_parse_argument(parser);
         b = a ? ew_parse_argument(parser) : NULL;
         return b ? ew_expr_call(parser->work, EW_BINOMIAL, a, b) : NULL;
-    case T_ACCENT: return ew_parse_argument(parser);
+    case T_ACCENT:
+        return ew_parse_argument(parser);
     case T_OVERLINE: {
         a = ew_parse_argument(parser);
         bool segment = a && a->kind == EW_PRODUCT; /* \overline{AB} */
@@ -522,34 +542,54 @@ static ew_expr *parse_command(ew_parser *parser) {
             a->text_length = token->length;
         }
         return a;
-    default: return NULL;
+    default:
+        return NULL;
     }
 }
 
 ew_expr *ew_parse_primary(ew_parser *parser) {
     switch (ew_token_at(parser)->type) {
-    case T_NUMBER: return parse_number(parser);
-    case T_BASED: return parse_based(parser);
-    case T_NAME: case T_CONSTANT: return parse_name(parser);
-    case T_FUNCTION: return parse_call(parser);
-    case T_OPEN: return parse_bracket(parser);
-    case T_CLOSE: return ew_token_at(parser)->id == ']' ? parse_bracket(parser) : NULL;
-    case T_FLOOR: return parse_enclosed(parser, T_FLOOR_END, EW_FLOOR);
-    case T_CEIL: return parse_enclosed(parser, T_CEIL_END, EW_CEIL);
-    case T_ABS: return parse_enclosed(parser, T_ABS_END, EW_ABS);
-    case T_BAR: return parse_enclosed(parser, T_BAR, EW_ABS);
-    case T_BRACE: parser->at++; return parse_group(parser, true);
-    case T_SET: return parse_set(parser);
-    case T_BEGIN: return parse_matrix(parser);
-    case T_SQRT: return parse_root(parser);
-    case T_BIG: return parse_big(parser);
-    default: return parse_command(parser);
+    case T_NUMBER:
+        return parse_number(parser);
+    case T_BASED:
+        return parse_based(parser);
+    case T_NAME:
+    case T_CONSTANT:
+        return parse_name(parser);
+    case T_FUNCTION:
+        return parse_call(parser);
+    case T_OPEN:
+        return parse_bracket(parser);
+    case T_CLOSE:
+        return ew_token_at(parser)->id == ']' ? parse_bracket(parser) : NULL;
+    case T_FLOOR:
+        return parse_enclosed(parser, T_FLOOR_END, EW_FLOOR);
+    case T_CEIL:
+        return parse_enclosed(parser, T_CEIL_END, EW_CEIL);
+    case T_ABS:
+        return parse_enclosed(parser, T_ABS_END, EW_ABS);
+    case T_BAR:
+        return parse_enclosed(parser, T_BAR, EW_ABS);
+    case T_BRACE:
+        parser->at++;
+        return parse_group(parser, true);
+    case T_SET:
+        return parse_set(parser);
+    case T_BEGIN:
+        return parse_matrix(parser);
+    case T_SQRT:
+        return parse_root(parser);
+    case T_BIG:
+        return parse_big(parser);
+    default:
+        return parse_command(parser);
     }
 }
 
 /* "5 or more", "3 less than": words that are no mere unit. */
 static bool changes_the_value(const ew_parser *parser, size_t from) {
-    static const char *const words[] = {"more", "less", "least", "most", "greater", "fewer", "not", "than", "never"};
+    static const char *const words[] = {"more",  "less", "least", "most", "greater",
+                                        "fewer", "not",  "than",  "never"};
     for (size_t i = from; i < parser->at; i++) {
         const ew_token *token = &parser->tokens[i];
         for (size_t w = 0; token->type == T_TEXT && w < sizeof words / sizeof *words; w++) {
@@ -561,10 +601,12 @@ static bool changes_the_value(const ew_parser *parser, size_t from) {
     return false;
 }
 
-/* Words behind a value, with the powers and slashes of units: " cm^2", "miles/hour". What follows must end the term. */
+/* Words behind a value, with the powers and slashes of units: " cm^2", "miles/hour". What follows must end
+ * the term. */
 static ew_expr *parse_unit(ew_parser *parser, ew_expr *value) {
     size_t from = parser->at, length = 1;
-    for (uint8_t type = T_TEXT; type == T_TEXT || type == T_POWER || type == T_SLASH; type = ew_token_at(parser)->type) {
+    for (uint8_t type = T_TEXT; type == T_TEXT || type == T_POWER || type == T_SLASH;
+         type = ew_token_at(parser)->type) {
         if (type == T_POWER || (type == T_SLASH && ew_token_ahead(parser, 1) != T_TEXT)) {
             if (type == T_SLASH) {
                 break;
@@ -623,10 +665,11 @@ static int64_t large_number(const ew_token *token) {
     static const struct {
         const char *word;
         int64_t value;
-    } words[] = {{"dozen", 12}, {"hundred", 100}, {"thousand", 1000}, {"million", 1000000}, {"billion", 1000000000},
-                 {"trillion", 1000000000000}};
+    } words[] = {{"dozen", 12},        {"hundred", 100},        {"thousand", 1000},
+                 {"million", 1000000}, {"billion", 1000000000}, {"trillion", 1000000000000}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strlen(words[i].word) == token->length && memcmp(words[i].word, token->text, token->length) == 0) {
+        if (strlen(words[i].word) == token->length &&
+            memcmp(words[i].word, token->text, token->length) == 0) {
             return words[i].value;
         }
     }

@@ -38,8 +38,12 @@ static void put_span(printer *p, const char *text, size_t length) {
         p->used += length;
     }
 }
-static void put(printer *p, const char *text) { put_span(p, text, strlen(text)); }
-static void put_char(printer *p, char c) { put_span(p, &c, 1); }
+static void put(printer *p, const char *text) {
+    put_span(p, text, strlen(text));
+}
+static void put_char(printer *p, char c) {
+    put_span(p, &c, 1);
+}
 
 static void put_number(printer *p, ew_rational value) {
     size_t wanted = (size_t)(value.numerator_limbs + value.denominator_limbs) * 20 + 4;
@@ -89,20 +93,28 @@ static void print_sorted(printer *p, const ew_expr *e) {
 
 static const char *function_name(uint8_t op) {
     static const char *const names[] = {
-        "sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc", "sinh", "cosh",
-        "tanh", "coth", "sech", "csch", "asinh", "acosh", "atanh", "ln", "log", "exp", "sqrt", "root", "abs", "floor",
-        "ceil", "re", "im", "conj", "arg", "sign", "factorial", "factorial2", "binomial", "gcd", "lcm", "max", "min", "det", "sum", "product"};
+        "sin",      "cos",   "tan",   "cot",  "sec",  "csc",  "asin", "acos",      "atan",
+        "acot",     "asec",  "acsc",  "sinh", "cosh", "tanh", "coth", "sech",      "csch",
+        "asinh",    "acosh", "atanh", "ln",   "log",  "exp",  "sqrt", "root",      "abs",
+        "floor",    "ceil",  "re",    "im",   "conj", "arg",  "sign", "factorial", "factorial2",
+        "binomial", "gcd",   "lcm",   "max",  "min",  "det",  "sum",  "product"};
     return op < sizeof names / sizeof *names ? names[op] : "?";
 }
 
 static const char *relation_name(char op) {
     switch (op) {
-    case 'l': return " <= ";
-    case 'g': return " >= ";
-    case 'n': return " != ";
-    case 'i': return " in ";
-    case '~': return " ~ ";
-    default: return op == '<' ? " < " : op == '>' ? " > " : " = ";
+    case 'l':
+        return " <= ";
+    case 'g':
+        return " >= ";
+    case 'n':
+        return " != ";
+    case 'i':
+        return " in ";
+    case '~':
+        return " ~ ";
+    default:
+        return op == '<' ? " < " : op == '>' ? " > " : " = ";
     }
 }
 
@@ -133,11 +145,22 @@ static void print_matrix(printer *p, const ew_expr *e) {
 /* Binding strength: 1 sum, 2 product and quotient, 3 power, 4 atom. */
 static int strength(const ew_expr *e) {
     switch (e->kind) {
-    case EW_SUM: case EW_PLUS_MINUS: case EW_NEGATIVE: case EW_RELATION: case EW_LIST: case EW_SET_OPERATION: return 1;
-    case EW_PRODUCT: case EW_QUOTIENT: return 2;
-    case EW_POWER: return 3;
-    case EW_NUMBER: return e->number.negative ? 1 : ew_rational_is_integer(e->number) ? 4 : 2;
-    default: return 4;
+    case EW_SUM:
+    case EW_PLUS_MINUS:
+    case EW_NEGATIVE:
+    case EW_RELATION:
+    case EW_LIST:
+    case EW_SET_OPERATION:
+        return 1;
+    case EW_PRODUCT:
+    case EW_QUOTIENT:
+        return 2;
+    case EW_POWER:
+        return 3;
+    case EW_NUMBER:
+        return e->number.negative ? 1 : ew_rational_is_integer(e->number) ? 4 : 2;
+    default:
+        return 4;
     }
 }
 
@@ -152,39 +175,80 @@ static void print_sum(printer *p, const ew_expr *e) {
 
 static void print_node(printer *p, const ew_expr *e) {
     switch (e->kind) {
-    case EW_NUMBER: put_number(p, e->number); break;
-    case EW_SYMBOL: case EW_TEXT: put_span(p, e->text, e->text_length); break;
-    case EW_CONSTANT: put(p, constant_name(e->op)); break;
-    case EW_SUM: print_sum(p, e); break;
+    case EW_NUMBER:
+        put_number(p, e->number);
+        break;
+    case EW_SYMBOL:
+    case EW_TEXT:
+        put_span(p, e->text, e->text_length);
+        break;
+    case EW_CONSTANT:
+        put(p, constant_name(e->op));
+        break;
+    case EW_SUM:
+        print_sum(p, e);
+        break;
     case EW_PRODUCT:
         for (uint32_t i = 0; i < e->count; i++) {
             put(p, i ? "*" : "");
             print(p, e->items[i], 3);
         }
         break;
-    case EW_QUOTIENT: print(p, e->items[0], 2), put(p, "/"), print(p, e->items[1], 3); break;
-    case EW_NEGATIVE: put(p, "-"), print(p, e->items[0], 2); break;
-    case EW_POWER: print(p, e->items[0], 4), put(p, "^"), print(p, e->items[1], 4); break;
-    case EW_CALL: put(p, function_name(e->op)), put(p, "("), print_items(p, e, ", "), put(p, ")"); break;
+    case EW_QUOTIENT:
+        print(p, e->items[0], 2), put(p, "/"), print(p, e->items[1], 3);
+        break;
+    case EW_NEGATIVE:
+        put(p, "-"), print(p, e->items[0], 2);
+        break;
+    case EW_POWER:
+        print(p, e->items[0], 4), put(p, "^"), print(p, e->items[1], 4);
+        break;
+    case EW_CALL:
+        put(p, function_name(e->op)), put(p, "("), print_items(p, e, ", "), put(p, ")");
+        break;
     case EW_PLUS_MINUS:
         if (e->count == 2) {
             print(p, e->items[0], 1);
         }
         put(p, e->op == '-' ? " -+ " : " +- "), print(p, e->items[e->count - 1], 2);
         break;
-    case EW_PERCENT: print(p, e->items[0], 3), put(p, "%"); break;
-    case EW_DEGREE: case EW_UNIT: print(p, e->items[0], 0); break;
-    case EW_BASED: put_span(p, e->text, e->text_length), put(p, "_"), print(p, e->items[0], 4); break;
-    case EW_BRACKET: put_char(p, e->open), print_items(p, e, ", "), put_char(p, e->close); break;
-    case EW_SET: put(p, "{"), print_sorted(p, e), put(p, "}"); break;
-    case EW_CONDITION: put(p, "{"), print(p, e->items[0], 0), put(p, " : "), print(p, e->items[1], 0), put(p, "}"); break;
-    case EW_MATRIX: print_matrix(p, e); break;
-    case EW_RELATION: print_relation(p, e); break;
-    case EW_SET_OPERATION:
-        print(p, e->items[0], 2), put(p, e->op == '|' ? " u " : e->op == '&' ? " n " : " \\ "), print(p, e->items[1], 2);
+    case EW_PERCENT:
+        print(p, e->items[0], 3), put(p, "%");
         break;
-    case EW_LIST: print_sorted(p, e); break;
-    default: break;
+    case EW_DEGREE:
+    case EW_UNIT:
+        print(p, e->items[0], 0);
+        break;
+    case EW_BASED:
+        put_span(p, e->text, e->text_length), put(p, "_"), print(p, e->items[0], 4);
+        break;
+    case EW_BRACKET:
+        put_char(p, e->open), print_items(p, e, ", "), put_char(p, e->close);
+        break;
+    case EW_SET:
+        put(p, "{"), print_sorted(p, e), put(p, "}");
+        break;
+    case EW_CONDITION:
+        put(p, "{"), print(p, e->items[0], 0), put(p, " : "), print(p, e->items[1], 0), put(p, "}");
+        break;
+    case EW_MATRIX:
+        print_matrix(p, e);
+        break;
+    case EW_RELATION:
+        print_relation(p, e);
+        break;
+    case EW_SET_OPERATION:
+        print(p, e->items[0], 2),
+            put(p, e->op == '|'   ? " u "
+                   : e->op == '&' ? " n "
+                                  : " \\ "),
+            print(p, e->items[1], 2);
+        break;
+    case EW_LIST:
+        print_sorted(p, e);
+        break;
+    default:
+        break;
     }
 }
 
@@ -196,7 +260,8 @@ static void print(printer *p, const ew_expr *e, int outer) {
     ew_contents contents = {0};
     if (e->count > 0 && e->kind <= EW_CALL) { /* what has an exact value is that value */
         ew_scan(e, &contents);
-        if (!contents.symbols && !contents.structure && !contents.plus_minus && !contents.irrational && !contents.degrees) {
+        if (!contents.symbols && !contents.structure && !contents.plus_minus && !contents.irrational &&
+            !contents.degrees) {
             ew_point point = {.work = p->work};
             ew_value value = ew_evaluate_expression(&point, e);
             ew_expr number = {.kind = EW_NUMBER, .number = value.rational};

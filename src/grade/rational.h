@@ -1,6 +1,7 @@
-/* Exact rationals over GMP's mpn layer, in a workspace's memory. Always in lowest terms, denominator >= 1. Results wider
- * than EW_RATIONAL_LIMBS make a function return false, after which the caller computes with balls (real.h). The limit
- * also keeps every mpn call within temporaries on the stack: GMP never allocates here, so it never aborts. */
+/* Exact rationals over GMP's mpn layer, in a workspace's memory. Always in lowest terms, denominator >= 1.
+ * Results wider than EW_RATIONAL_LIMBS make a function return false, after which the caller computes with
+ * balls (real.h). The limit also keeps every mpn call within temporaries on the stack: GMP never allocates
+ * here, so it never aborts. */
 #ifndef EW_GRADE_RATIONAL_H
 #define EW_GRADE_RATIONAL_H
 
@@ -24,7 +25,8 @@ bool ew_rational_digits(ew_work *work, const char *digits, size_t n, int base, s
                         ew_rational *result);
 bool ew_rational_add(ew_work *work, ew_rational a, ew_rational b, ew_rational *result);
 bool ew_rational_multiply(ew_work *work, ew_rational a, ew_rational b, ew_rational *result);
-bool ew_rational_divide(ew_work *work, ew_rational a, ew_rational b, ew_rational *result); /* false if b is 0 */
+bool ew_rational_divide(ew_work *work, ew_rational a, ew_rational b,
+                        ew_rational *result); /* false if b is 0 */
 bool ew_rational_power(ew_work *work, ew_rational a, int64_t exponent, ew_rational *result);
 bool ew_rational_floor(ew_work *work, ew_rational a, ew_rational *result);
 /* The exact square root; false when there is none. */
@@ -33,8 +35,12 @@ ew_rational ew_rational_negate(ew_rational a);
 int ew_rational_compare(ew_work *work, ew_rational a, ew_rational b); /* -1, 0, 1; 0 only when equal */
 bool ew_rational_equal(ew_rational a, ew_rational b);
 
-static inline bool ew_rational_is_zero(ew_rational a) { return a.numerator_limbs == 0; }
-static inline bool ew_rational_is_integer(ew_rational a) { return a.denominator_limbs == 1 && a.denominator[0] == 1; }
+static inline bool ew_rational_is_zero(ew_rational a) {
+    return a.numerator_limbs == 0;
+}
+static inline bool ew_rational_is_integer(ew_rational a) {
+    return a.denominator_limbs == 1 && a.denominator[0] == 1;
+}
 /* The value if it is an integer of at most 2^62 in magnitude. */
 bool ew_rational_to_int64(ew_rational a, int64_t *value);
 

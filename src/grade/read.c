@@ -30,7 +30,8 @@ static bool is_time_of_day(ew_work *work, ew_span *words) {
             tight[n++] = words->text[i];
         }
     }
-    bool time = n > 2 && tight[0] >= '0' && tight[0] <= '9' && tight[n - 1] == 'm' && (tight[n - 2] == 'a' || tight[n - 2] == 'p');
+    bool time = n > 2 && tight[0] >= '0' && tight[0] <= '9' && tight[n - 1] == 'm' &&
+                (tight[n - 2] == 'a' || tight[n - 2] == 'p');
     for (size_t i = 0; time && i < n - 2; i++) {
         time = tight[i] >= '0' && tight[i] <= '9';
     }
@@ -51,10 +52,11 @@ static bool among(ew_span words, const char *const *list, size_t n) {
 
 /* Words with a mathematical meaning; NULL for others. */
 static ew_expr *meaning(ew_work *work, ew_span words) {
-    static const char *const empty[] = {"no solution", "no solutions", "no real solution", "no real solutions", "none",
-                                        "empty set", "there are no solutions", "there is no solution", "no real roots"};
-    static const char *const reals[] = {"all real numbers", "all reals", "real numbers", "set of all real numbers",
-                                        "set of real numbers", "any real number"};
+    static const char *const empty[] = {
+        "no solution", "no solutions",           "no real solution",     "no real solutions", "none",
+        "empty set",   "there are no solutions", "there is no solution", "no real roots"};
+    static const char *const reals[] = {"all real numbers",        "all reals",           "real numbers",
+                                        "set of all real numbers", "set of real numbers", "any real number"};
     static const char *const undefined[] = {"dne", "does not exist", "undefined", "not defined"};
     int64_t value;
     if (among(words, undefined, sizeof undefined / sizeof *undefined)) {
@@ -75,7 +77,8 @@ static ew_expr *meaning(ew_work *work, ew_span words) {
 
 ew_expr *ew_read(ew_work *work, const char *text, size_t length, ew_reading reading) {
     ew_span answer = ew_trim_answer(text, length), words;
-    bool half_day = answer.length > 2 && answer.length < 40 && memchr("mM.}", answer.text[answer.length - 1], 4);
+    bool half_day =
+        answer.length > 2 && answer.length < 40 && memchr("mM.}", answer.text[answer.length - 1], 4);
     if (half_day) {
         words = ew_text_words(work, answer.text, answer.length);
         if (is_time_of_day(work, &words)) {

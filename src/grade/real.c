@@ -6,11 +6,17 @@
 enum { LIMBS = EW_REAL_LIMBS, BITS = EW_REAL_BITS };
 #define EXPONENT_LIMIT (INT64_C(1) << 50)
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 
-ew_real ew_real_undefined(void) { return (ew_real){.undefined = true, .radius = EW_REAL_EXACT}; }
+ew_real ew_real_undefined(void) {
+    return (ew_real){.undefined = true, .radius = EW_REAL_EXACT};
+}
 
-static ew_real zero_within(int64_t radius) { return (ew_real){.zero = true, .radius = radius}; }
+static ew_real zero_within(int64_t radius) {
+    return (ew_real){.zero = true, .radius = radius};
+}
 
 /* Shifts limbs[0..n) up until the top bit is set, adjusting the exponent; false when all are 0. */
 static bool normalize(mp_limb_t *limbs, int n, int64_t *exponent) {
@@ -33,7 +39,8 @@ static bool normalize(mp_limb_t *limbs, int n, int64_t *exponent) {
     return true;
 }
 
-/* The ball around limbs[0..n) / 2^(64 n) * 2^exponent (n >= 4; destroyed); the radius grows by what is cut off. */
+/* The ball around limbs[0..n) / 2^(64 n) * 2^exponent (n >= 4; destroyed); the radius grows by what is cut
+ * off. */
 static ew_real rounded(mp_limb_t *limbs, int n, int64_t exponent, bool negative, int64_t radius) {
     if (!normalize(limbs, n, &exponent)) {
         return zero_within(radius);
@@ -88,8 +95,8 @@ double ew_real_to_double(ew_real value) {
     if (value.zero || value.exponent < -1100) {
         return 0;
     }
-    double magnitude = value.exponent > 1100 ? HUGE_VAL
-                                             : ldexp((double)value.mantissa[LIMBS - 1], (int)value.exponent - 64);
+    double magnitude =
+        value.exponent > 1100 ? HUGE_VAL : ldexp((double)value.mantissa[LIMBS - 1], (int)value.exponent - 64);
     return value.negative ? -magnitude : magnitude;
 }
 
@@ -108,7 +115,9 @@ ew_real ew_real_scale(ew_real a, int64_t power) {
     return a;
 }
 
-bool ew_real_may_be_zero(ew_real a) { return a.undefined || a.zero || a.radius >= a.exponent - 1; }
+bool ew_real_may_be_zero(ew_real a) {
+    return a.undefined || a.zero || a.radius >= a.exponent - 1;
+}
 
 static int64_t sum_of_radii(int64_t a, int64_t b) {
     return a == EW_REAL_EXACT ? b : b == EW_REAL_EXACT ? a : larger(a, b) + 1;
@@ -150,7 +159,9 @@ ew_real ew_real_add(ew_real a, ew_real b) {
     return rounded(large, 2 * LIMBS + 1, a.exponent + 64, a.negative, radius);
 }
 
-ew_real ew_real_subtract(ew_real a, ew_real b) { return ew_real_add(a, ew_real_negate(b)); }
+ew_real ew_real_subtract(ew_real a, ew_real b) {
+    return ew_real_add(a, ew_real_negate(b));
+}
 
 /* |a b| <= 2^(ea + eb): the radius is |a| rb + |b| ra + ra rb. */
 static int64_t radius_of_product(ew_real a, ew_real b) {
@@ -184,7 +195,8 @@ ew_real ew_real_divide(ew_real a, ew_real b) {
     if (a.undefined || ew_real_may_be_zero(b) || b.radius >= b.exponent - 2) {
         return ew_real_undefined();
     }
-    int64_t radius = EW_REAL_EXACT; /* of the numerator's error and |a / b| times the divisor's, over |b| >= 2^(eb - 2) */
+    int64_t radius =
+        EW_REAL_EXACT; /* of the numerator's error and |a / b| times the divisor's, over |b| >= 2^(eb - 2) */
     if (a.radius != EW_REAL_EXACT) {
         radius = a.radius - (b.exponent - 2);
     }

@@ -1,5 +1,5 @@
-/* Real numbers as balls: a midpoint of 256 bits and a radius that bounds every error made on the way, so that "equal" is
- * never a matter of taste. The mantissa arithmetic is GMP's mpn layer; nothing is allocated. */
+/* Real numbers as balls: a midpoint of 256 bits and a radius that bounds every error made on the way, so that
+ * "equal" is never a matter of taste. The mantissa arithmetic is GMP's mpn layer; nothing is allocated. */
 #ifndef EW_GRADE_REAL_H
 #define EW_GRADE_REAL_H
 
@@ -7,8 +7,9 @@
 
 enum { EW_REAL_LIMBS = 4, EW_REAL_BITS = 256 };
 
-/* The true value lies within 2^radius of (negative ? -1 : 1) * mantissa / 2^256 * 2^exponent. A mantissa has its top bit
- * set; zero is `zero`. An undefined value (0/0, a divisor that may be 0, exponents beyond 2^50) is `undefined`. */
+/* The true value lies within 2^radius of (negative ? -1 : 1) * mantissa / 2^256 * 2^exponent. A mantissa has
+ * its top bit set; zero is `zero`. An undefined value (0/0, a divisor that may be 0, exponents beyond 2^50)
+ * is `undefined`. */
 typedef struct ew_real {
     mp_limb_t mantissa[EW_REAL_LIMBS];
     int64_t exponent;
@@ -43,11 +44,15 @@ ew_real ew_real_atan2(ew_real y, ew_real x); /* in (-pi, pi] */
 
 /* May the value be zero, as far as its radius tells? Is it surely above, surely below zero? */
 bool ew_real_may_be_zero(ew_real a);
-static inline bool ew_real_is_positive(ew_real a) { return !a.undefined && !a.negative && !ew_real_may_be_zero(a); }
-static inline bool ew_real_is_negative(ew_real a) { return !a.undefined && a.negative && !ew_real_may_be_zero(a); }
+static inline bool ew_real_is_positive(ew_real a) {
+    return !a.undefined && !a.negative && !ew_real_may_be_zero(a);
+}
+static inline bool ew_real_is_negative(ew_real a) {
+    return !a.undefined && a.negative && !ew_real_may_be_zero(a);
+}
 
-/* Is the radius of a difference that may be zero small enough to call it zero, beside values below 2^size? It must also be
- * below one in a thousand outright: neighbours among huge integers differ by little else. */
+/* Is the radius of a difference that may be zero small enough to call it zero, beside values below 2^size? It
+ * must also be below one in a thousand outright: neighbours among huge integers differ by little else. */
 static inline bool ew_real_is_fine(ew_real difference, int64_t size) {
     return difference.radius <= size - 80 && difference.radius <= -10;
 }

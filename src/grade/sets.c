@@ -14,7 +14,8 @@ static ew_value evaluate(ew_work *work, const ew_expr *expr) {
     ew_point point = {.work = work};
     ew_contents contents = {0};
     ew_scan(expr, &contents);
-    return contents.symbols || contents.plus_minus ? (ew_value){.undefined = true} : ew_evaluate_expression(&point, expr);
+    return contents.symbols || contents.plus_minus ? (ew_value){.undefined = true}
+                                                   : ew_evaluate_expression(&point, expr);
 }
 
 /* -1, 0, 1, or 2 when the order cannot be told. */
@@ -30,17 +31,24 @@ static int order(ew_work *work, const ew_value *a, const ew_value *b) {
         return 2;
     }
     ew_real difference = ew_real_subtract(x.re, y.re);
-    return ew_real_is_negative(difference) ? -1 : ew_real_is_positive(difference) ? 1 : ew_real_equal(x.re, y.re) == EW_YES ? 0 : 2;
+    return ew_real_is_negative(difference)       ? -1
+           : ew_real_is_positive(difference)     ? 1
+           : ew_real_equal(x.re, y.re) == EW_YES ? 0
+                                                 : 2;
 }
 
-static ew_value infinity(int sign) { return (ew_value){.infinity = (int8_t)sign}; }
+static ew_value infinity(int sign) {
+    return (ew_value){.infinity = (int8_t)sign};
+}
 
 static void one_interval(ew_real_set *set, ew_value low, bool low_closed, ew_value high, bool high_closed) {
     set->count = 1;
     set->intervals[0] = (ew_interval){low, high, low_closed && !low.infinity, high_closed && !high.infinity};
 }
 
-static void all_reals(ew_real_set *set) { one_interval(set, infinity(-1), false, infinity(1), false); }
+static void all_reals(ew_real_set *set) {
+    one_interval(set, infinity(-1), false, infinity(1), false);
+}
 
 /* Does a begin before b? Ties: a closed end begins first. */
 static int begins(ew_work *work, const ew_interval *a, const ew_interval *b) {
@@ -124,8 +132,8 @@ static bool complement(ew_real_set *set) {
             if (result.count == EW_INTERVALS) {
                 return false;
             }
-            result.intervals[result.count++] = (ew_interval){low, next ? next->low : infinity(1), closed,
-                                                              next ? !next->low_closed : false};
+            result.intervals[result.count++] =
+                (ew_interval){low, next ? next->low : infinity(1), closed, next ? !next->low_closed : false};
         }
         if (next) {
             low = next->high;
@@ -138,7 +146,8 @@ static bool complement(ew_real_set *set) {
 
 static bool intersect(ew_work *work, ew_real_set *a, const ew_real_set *b) {
     ew_real_set other = *b;
-    return complement(a) && complement(&other) && unite(work, a, &other) && complement(a) && normalize(work, a);
+    return complement(a) && complement(&other) && unite(work, a, &other) && complement(a) &&
+           normalize(work, a);
 }
 
 static bool build(builder *b, const ew_expr *expr, ew_real_set *set);
@@ -147,10 +156,13 @@ static bool same_symbol(builder *b, const ew_expr *symbol) {
     if (!b->variable) {
         b->variable = symbol;
     }
-    return symbol->text_length == b->variable->text_length && memcmp(symbol->text, b->variable->text, symbol->text_length) == 0;
+    return symbol->text_length == b->variable->text_length &&
+           memcmp(symbol->text, b->variable->text, symbol->text_length) == 0;
 }
 
-static char mirrored(char op) { return op == '<' ? '>' : op == '>' ? '<' : op == 'l' ? 'g' : op == 'g' ? 'l' : op; }
+static char mirrored(char op) {
+    return op == '<' ? '>' : op == '>' ? '<' : op == 'l' ? 'g' : op == 'g' ? 'l' : op;
+}
 
 /* x op value */
 static bool ray(builder *b, char op, const ew_expr *value, ew_real_set *set) {
@@ -162,13 +174,26 @@ static bool ray(builder *b, char op, const ew_expr *value, ew_real_set *set) {
         return false;
     }
     switch (op) {
-    case '<': one_interval(set, infinity(-1), false, at, false); break;
-    case 'l': one_interval(set, infinity(-1), false, at, true); break;
-    case '>': one_interval(set, at, false, infinity(1), false); break;
-    case 'g': one_interval(set, at, true, infinity(1), false); break;
-    case '=': one_interval(set, at, true, at, true); break;
-    case 'n': one_interval(set, at, true, at, true); return complement(set);
-    default: return false;
+    case '<':
+        one_interval(set, infinity(-1), false, at, false);
+        break;
+    case 'l':
+        one_interval(set, infinity(-1), false, at, true);
+        break;
+    case '>':
+        one_interval(set, at, false, infinity(1), false);
+        break;
+    case 'g':
+        one_interval(set, at, true, infinity(1), false);
+        break;
+    case '=':
+        one_interval(set, at, true, at, true);
+        break;
+    case 'n':
+        one_interval(set, at, true, at, true);
+        return complement(set);
+    default:
+        return false;
     }
     return normalize(b->work, set);
 }
@@ -177,9 +202,10 @@ static bool ray(builder *b, char op, const ew_expr *value, ew_real_set *set) {
 static bool absolute(builder *b, const ew_expr *expr, ew_real_set *set) {
     const ew_expr *left = expr->items[0];
     char op = expr->ops[0];
-    ew_value limit = evaluate(b->work, expr->items[1]), zero = {.exact = true, .rational = ew_rational_small(0)};
-    if (left->items[0]->kind != EW_SYMBOL || !same_symbol(b, left->items[0]) || !strchr("<l>g", op) || limit.undefined ||
-        limit.infinity || order(b->work, &limit, &zero) != 1) {
+    ew_value limit = evaluate(b->work, expr->items[1]),
+             zero = {.exact = true, .rational = ew_rational_small(0)};
+    if (left->items[0]->kind != EW_SYMBOL || !same_symbol(b, left->items[0]) || !strchr("<l>g", op) ||
+        limit.undefined || limit.infinity || order(b->work, &limit, &zero) != 1) {
         return false;
     }
     ew_value minus = limit;
@@ -188,7 +214,8 @@ static bool absolute(builder *b, const ew_expr *expr, ew_real_set *set) {
     } else {
         minus.ball = ew_complex_negate(limit.ball);
     }
-    bool inside = op == '<' || op == 'l', closed = op == 'l' || op == '>'; /* the complement of an open ray is closed */
+    bool inside = op == '<' || op == 'l',
+         closed = op == 'l' || op == '>'; /* the complement of an open ray is closed */
     one_interval(set, minus, closed, limit, closed);
     return inside || complement(set);
 }
@@ -250,13 +277,14 @@ static bool operation(builder *b, const ew_expr *expr, ew_real_set *set) {
 
 /* R - {1} */
 static bool is_difference(const ew_expr *expr) {
-    return expr->kind == EW_SUM && expr->count == 2 && ew_is_real_set(expr->items[0]) && expr->items[1]->kind == EW_NEGATIVE;
+    return expr->kind == EW_SUM && expr->count == 2 && ew_is_real_set(expr->items[0]) &&
+           expr->items[1]->kind == EW_NEGATIVE;
 }
 
 static bool difference(builder *b, const ew_expr *expr, ew_real_set *set) {
     ew_real_set right;
-    return build(b, expr->items[0], set) && build(b, expr->items[1]->items[0], &right) && complement(&right) &&
-           intersect(b->work, set, &right);
+    return build(b, expr->items[0], set) && build(b, expr->items[1]->items[0], &right) &&
+           complement(&right) && intersect(b->work, set, &right);
 }
 
 static bool points(builder *b, const ew_expr *expr, ew_real_set *set) {
@@ -275,7 +303,8 @@ static bool points(builder *b, const ew_expr *expr, ew_real_set *set) {
 static bool build_node(builder *b, const ew_expr *expr, ew_real_set *set) {
     switch (expr->kind) {
     case EW_BRACKET: {
-        bool interval = expr->count == 2 && (expr->open == '(' || expr->open == '[') && (expr->close == ')' || expr->close == ']');
+        bool interval = expr->count == 2 && (expr->open == '(' || expr->open == '[') &&
+                        (expr->close == ')' || expr->close == ']');
         ew_value low = interval ? evaluate(b->work, expr->items[0]) : infinity(1);
         ew_value high = interval ? evaluate(b->work, expr->items[1]) : infinity(1);
         if (!interval || low.undefined || high.undefined || low.infinity > 0 || high.infinity < 0) {
@@ -284,19 +313,26 @@ static bool build_node(builder *b, const ew_expr *expr, ew_real_set *set) {
         one_interval(set, low, expr->open == '[', high, expr->close == ']');
         return normalize(b->work, set);
     }
-    case EW_SET: return points(b, expr, set);
+    case EW_SET:
+        return points(b, expr, set);
     case EW_CONSTANT:
         set->count = 0;
         if (expr->op == EW_REALS) {
             all_reals(set);
         }
         return expr->op == EW_REALS || expr->op == EW_EMPTY;
-    case EW_SET_OPERATION: return operation(b, expr, set);
-    case EW_SUM: return is_difference(expr) && difference(b, expr, set);
-    case EW_RELATION: return relation(b, expr, set);
-    case EW_LIST: return conditions(b, expr, set);
-    case EW_CONDITION: return build(b, expr->items[1], set);
-    default: return false;
+    case EW_SET_OPERATION:
+        return operation(b, expr, set);
+    case EW_SUM:
+        return is_difference(expr) && difference(b, expr, set);
+    case EW_RELATION:
+        return relation(b, expr, set);
+    case EW_LIST:
+        return conditions(b, expr, set);
+    case EW_CONDITION:
+        return build(b, expr->items[1], set);
+    default:
+        return false;
     }
 }
 
@@ -312,11 +348,17 @@ static bool is_inequality(const ew_expr *expr) {
 
 bool ew_is_real_set(const ew_expr *expr) {
     switch (expr->kind) {
-    case EW_SET_OPERATION: case EW_CONDITION: return true;
-    case EW_SUM: return is_difference(expr);
-    case EW_CONSTANT: return expr->op == EW_REALS || expr->op == EW_EMPTY;
-    case EW_RELATION: return is_inequality(expr);
-    case EW_BRACKET: return expr->count == 2 && (expr->open == '[') != (expr->close == ']');
+    case EW_SET_OPERATION:
+    case EW_CONDITION:
+        return true;
+    case EW_SUM:
+        return is_difference(expr);
+    case EW_CONSTANT:
+        return expr->op == EW_REALS || expr->op == EW_EMPTY;
+    case EW_RELATION:
+        return is_inequality(expr);
+    case EW_BRACKET:
+        return expr->count == 2 && (expr->open == '[') != (expr->close == ']');
     case EW_LIST:
         for (uint32_t i = 0; i < expr->count; i++) {
             if (!is_inequality(expr->items[i])) {
@@ -324,7 +366,8 @@ bool ew_is_real_set(const ew_expr *expr) {
             }
         }
         return true;
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -340,7 +383,8 @@ bool ew_sets_equal(ew_work *work, const ew_real_set *a, const ew_real_set *b, do
     for (uint32_t i = 0; i < a->count; i++) {
         const ew_interval *x = &a->intervals[i], *y = &b->intervals[i];
         if (x->low_closed != y->low_closed || x->high_closed != y->high_closed ||
-            ew_value_equal(&x->low, &y->low, tolerance) != EW_YES || ew_value_equal(&x->high, &y->high, tolerance) != EW_YES) {
+            ew_value_equal(&x->low, &y->low, tolerance) != EW_YES ||
+            ew_value_equal(&x->high, &y->high, tolerance) != EW_YES) {
             return false;
         }
     }

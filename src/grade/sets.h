@@ -1,4 +1,5 @@
-/* Sets of reals as sorted, disjoint intervals: what intervals, unions, inequalities and set builders all mean. */
+/* Sets of reals as sorted, disjoint intervals: what intervals, unions, inequalities and set builders all
+ * mean. */
 #ifndef EW_GRADE_SETS_H
 #define EW_GRADE_SETS_H
 
@@ -16,11 +17,12 @@ typedef struct ew_real_set {
     ew_interval intervals[EW_INTERVALS];
 } ew_real_set;
 
-/* Does the expression look like a set where (a, b) would be an interval: a union, an inequality, R, a half-open interval? */
+/* Does the expression look like a set where (a, b) would be an interval: a union, an inequality, R, a
+ * half-open interval? */
 bool ew_is_real_set(const ew_expr *expr);
 
-/* The set that `expr` means; false when it means none that can be computed. Names of the variable are ignored, but there
- * may be only one. */
+/* The set that `expr` means; false when it means none that can be computed. Names of the variable are
+ * ignored, but there may be only one. */
 bool ew_set_of(ew_work *work, const ew_expr *expr, ew_real_set *set);
 bool ew_sets_equal(ew_work *work, const ew_real_set *a, const ew_real_set *b, double tolerance);
 

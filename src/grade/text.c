@@ -4,16 +4,27 @@
 
 #include <string.h>
 
-bool ew_span_equal(ew_span a, ew_span b) { return a.length == b.length && (a.length == 0 || memcmp(a.text, b.text, a.length) == 0); }
-bool ew_span_is(ew_span a, const char *text) { return ew_span_equal(a, ew_span_of(text, strlen(text))); }
+bool ew_span_equal(ew_span a, ew_span b) {
+    return a.length == b.length && (a.length == 0 || memcmp(a.text, b.text, a.length) == 0);
+}
+bool ew_span_is(ew_span a, const char *text) {
+    return ew_span_equal(a, ew_span_of(text, strlen(text)));
+}
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
 
 static size_t strip_pair(ew_span *s, const char *open, const char *close) {
     size_t a = strlen(open), b = strlen(close);
-    if (s->length >= a + b && memcmp(s->text, open, a) == 0 && memcmp(s->text + s->length - b, close, b) == 0) {
+    if (s->length >= a + b && memcmp(s->text, open, a) == 0 &&
+        memcmp(s->text + s->length - b, close, b) == 0) {
         s->text += a;
         s->length -= a + b;
         return a;
@@ -35,15 +46,16 @@ static bool strip_ends(ew_span *s) {
     while (s->length && is_space(s->text[0])) {
         s->text++, s->length--;
     }
-    while (s->length && (is_space(s->text[s->length - 1]) || s->text[s->length - 1] == ',' || s->text[s->length - 1] == ';' ||
-                         s->text[s->length - 1] == ':')) {
+    while (s->length && (is_space(s->text[s->length - 1]) || s->text[s->length - 1] == ',' ||
+                         s->text[s->length - 1] == ';' || s->text[s->length - 1] == ':')) {
         if (s->length > 1 && s->text[s->length - 2] == '\\') { /* "\ ", "\," and their like are commands */
             s->length--;
         }
         s->length--;
     }
     bool delimiter = s->length > 7 && memcmp(s->text + s->length - 7, "\\right.", 7) == 0;
-    if (!delimiter && s->length > 1 && s->text[s->length - 1] == '.' && s->text[s->length - 2] != '.' && s->text[s->length - 2] != '\\') {
+    if (!delimiter && s->length > 1 && s->text[s->length - 1] == '.' && s->text[s->length - 2] != '.' &&
+        s->text[s->length - 2] != '\\') {
         s->length--;
     }
     strip_pair(s, "$$", "$$");
@@ -68,8 +80,9 @@ ew_span ew_trim_answer(const char *text, size_t length) {
 
 /* Commands that only dress their argument or nothing at all. */
 static bool is_dress(const char *name, size_t length) {
-    static const char *const names[] = {"left", "right", "text", "mbox", "textbf", "textit", "textrm", "mathrm", "mathbf",
-                                        "operatorname", "boxed", "fbox", "bold", "emph", "textnormal"};
+    static const char *const names[] = {"left",   "right",  "text",   "mbox",   "textbf",
+                                        "textit", "textrm", "mathrm", "mathbf", "operatorname",
+                                        "boxed",  "fbox",   "bold",   "emph",   "textnormal"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
             return true;
@@ -90,7 +103,9 @@ typedef struct tightener {
     bool gap; /* white space was just left out */
 } tightener;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 static size_t tighten_command(tightener *t, const char *text, size_t length) {
     size_t n = 1;
@@ -249,10 +264,12 @@ ew_span ew_text_words(ew_work *work, const char *text, size_t length) {
 }
 
 bool ew_words_number(ew_span words, int64_t *value) {
-    static const char *const small[] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-                                        "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
-                                        "eighteen", "nineteen"};
-    static const char *const tens[] = {"twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"};
+    static const char *const small[] = {"zero",    "one",     "two",       "three",    "four",
+                                        "five",    "six",     "seven",     "eight",    "nine",
+                                        "ten",     "eleven",  "twelve",    "thirteen", "fourteen",
+                                        "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+    static const char *const tens[] = {"twenty", "thirty",  "forty",  "fifty",
+                                       "sixty",  "seventy", "eighty", "ninety"};
     int64_t total = 0, group = 0;
     size_t at = 0, known = 0;
     while (at < words.length) {

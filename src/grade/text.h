@@ -9,18 +9,20 @@ typedef struct ew_span {
     size_t length;
 } ew_span;
 
-static inline ew_span ew_span_of(const char *text, size_t length) { return (ew_span){text, length}; }
+static inline ew_span ew_span_of(const char *text, size_t length) {
+    return (ew_span){text, length};
+}
 bool ew_span_equal(ew_span a, ew_span b);
 bool ew_span_is(ew_span a, const char *text);
 
 enum { EW_TEXT_LIMIT = 65536 }; /* bytes; a longer answer is compared as it is */
 
-/* Without what LaTeX prints as nothing or only as looks: spaces, $, \left, \text{...}, \displaystyle, \dfrac for \frac, a
- * final full stop. {NULL, 0} when the workspace stopped or the text is too long. */
+/* Without what LaTeX prints as nothing or only as looks: spaces, $, \left, \text{...}, \displaystyle, \dfrac
+ * for \frac, a final full stop. {NULL, 0} when the workspace stopped or the text is too long. */
 ew_span ew_text_tight(ew_work *work, const char *text, size_t length);
 
-/* Lower case words with single spaces, without punctuation and a leading article; length 0 when the text holds anything
- * but words, figures and plain punctuation. */
+/* Lower case words with single spaces, without punctuation and a leading article; length 0 when the text
+ * holds anything but words, figures and plain punctuation. */
 ew_span ew_text_words(ew_work *work, const char *text, size_t length);
 
 /* "twenty-five", "one hundred and three": true if the words are a number. */

@@ -18,9 +18,15 @@ typedef struct lexer {
     bool failed;
 } lexer;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 static char peek(const lexer *lex, size_t ahead) {
     return (size_t)(lex->end - lex->at) > ahead ? lex->at[ahead] : 0;
@@ -51,7 +57,9 @@ static ew_token *push(lexer *lex, ew_token_type type, uint8_t id, const char *te
     return token;
 }
 
-static uint8_t last_type(const lexer *lex) { return lex->count ? lex->tokens[lex->count - 1].type : T_END; }
+static uint8_t last_type(const lexer *lex) {
+    return lex->count ? lex->tokens[lex->count - 1].type : T_END;
+}
 
 /* ---- Numbers ---- */
 
@@ -92,7 +100,8 @@ static bool copy_digits(lexer *lex, char *out, size_t *used) {
     return n > 0;
 }
 
-/* A repeating tail behind the decimal point: \overline{36}, (36), or 0.3636... guessed from what is written. */
+/* A repeating tail behind the decimal point: \overline{36}, (36), or 0.3636... guessed from what is written.
+ */
 static size_t repeating(lexer *lex, char *out, size_t *used, size_t fraction) {
     static const char *const forms[] = {"\\overline{", "\\bar{", "\\dot{", "\\overline ", "\\bar ", "("};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
@@ -102,8 +111,8 @@ static size_t repeating(lexer *lex, char *out, size_t *used, size_t fraction) {
         }
         digits = digits_at(lex->at + n, lex->end);
         bool braced = i < 3 || i == 5;
-        if (digits == 0 || digits > 1000 || (braced && (lex->at + n + digits >= lex->end ||
-                                                        lex->at[n + digits] != (i < 3 ? '}' : ')')))) {
+        if (digits == 0 || digits > 1000 ||
+            (braced && (lex->at + n + digits >= lex->end || lex->at[n + digits] != (i < 3 ? '}' : ')')))) {
             continue;
         }
         digits = braced ? digits : 1;
@@ -112,7 +121,10 @@ static size_t repeating(lexer *lex, char *out, size_t *used, size_t fraction) {
         lex->at += n + digits + braced;
         return digits;
     }
-    size_t dots = starts(lex, "...") ? 3 : starts(lex, "\\ldots") || starts(lex, "\\cdots") ? 6 : starts(lex, "\\dots") ? 5 : 0;
+    size_t dots = starts(lex, "...")                                 ? 3
+                  : starts(lex, "\\ldots") || starts(lex, "\\cdots") ? 6
+                  : starts(lex, "\\dots")                            ? 5
+                                                                     : 0;
     const char *tail = out + *used;
     for (size_t period = 1; dots && period <= 60 && period * 2 <= fraction; period++) {
         size_t times = period == 1 ? 3 : 2;
@@ -246,7 +258,8 @@ static void push_text(lexer *lex, const char *text, size_t length) {
     } else if (same_word(text, length, "or") || same_word(text, length, ", or")) {
         push(lex, T_OR, 0, text, length);
     } else if (lex->splices < SPLICE_DEPTH && !ew_is_unit(text, length) &&
-               ((digits && !spaces) || (!letters && !spaces) || (length == 1 && (last_type(lex) != T_NUMBER || text[0] == 'i' || text[0] == 'e')) ||
+               ((digits && !spaces) || (!letters && !spaces) ||
+                (length == 1 && (last_type(lex) != T_NUMBER || text[0] == 'i' || text[0] == 'e')) ||
                 (digits && is_digit(text[0])) || (!spaces && ew_find_word(text, length)))) {
         lex->splices++;
         lex_range(lex, text, length);
@@ -282,8 +295,9 @@ static bool braced(lexer *lex, const char **text, size_t *length) {
 }
 
 static bool is_text_command(const char *name, size_t length) {
-    static const char *const names[] = {"text", "mbox", "textbf", "textit", "textrm", "mathrm", "textsf", "texttt",
-                                        "mathsf", "mathtt", "hbox", "textnormal", "operatorname", "emph", "rm"};
+    static const char *const names[] = {"text",   "mbox",       "textbf",       "textit", "textrm",
+                                        "mathrm", "textsf",     "texttt",       "mathsf", "mathtt",
+                                        "hbox",   "textnormal", "operatorname", "emph",   "rm"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
             return true;
@@ -310,10 +324,12 @@ static bool lex_text_command(lexer *lex, const char *name, size_t length) {
     }
     const char *word = text;
     size_t word_length = trim(&word, n), figures = 0;
-    while (figures < word_length && (is_digit(word[figures]) || (word[figures] >= 'A' && word[figures] <= 'F'))) {
+    while (figures < word_length &&
+           (is_digit(word[figures]) || (word[figures] >= 'A' && word[figures] <= 'F'))) {
         figures++;
     }
-    if (peek(lex, 0) == '_' && figures == word_length && figures > 0 && is_digit(word[0])) { /* \text{1A}_{16} */
+    if (peek(lex, 0) == '_' && figures == word_length && figures > 0 &&
+        is_digit(word[0])) { /* \text{1A}_{16} */
         push(lex, T_BASED, 0, word, figures);
         return true;
     }
@@ -447,16 +463,38 @@ static void lex_command(lexer *lex) {
     }
     lex->at += next != 0;
     switch (next) {
-    case '{': lex->brackets++, push(lex, T_SET, 0, "{", 1); break;
-    case '}': lex->brackets--, push(lex, T_SET_END, 0, "}", 1); break;
-    case '|': push(lex, T_BAR, 0, "|", 1); break;
-    case '%': push(lex, T_PERCENT, 0, "%", 1); break;
-    case '$': push(lex, T_MONEY, 0, "$", 1); break;
-    case '\\': push(lex, T_ROW, 0, "\\\\", 2); break;
-    case '&': push(lex, T_AND, 0, "&", 1); break;
-    case '#': case '-': case '/': break;
-    case '(': case ')': case '[': case ']': /* math delimiters left inside */
-    default: lex->space = true; break;      /* \, \; \: \! and "\ " */
+    case '{':
+        lex->brackets++, push(lex, T_SET, 0, "{", 1);
+        break;
+    case '}':
+        lex->brackets--, push(lex, T_SET_END, 0, "}", 1);
+        break;
+    case '|':
+        push(lex, T_BAR, 0, "|", 1);
+        break;
+    case '%':
+        push(lex, T_PERCENT, 0, "%", 1);
+        break;
+    case '$':
+        push(lex, T_MONEY, 0, "$", 1);
+        break;
+    case '\\':
+        push(lex, T_ROW, 0, "\\\\", 2);
+        break;
+    case '&':
+        push(lex, T_AND, 0, "&", 1);
+        break;
+    case '#':
+    case '-':
+    case '/':
+        break;
+    case '(':
+    case ')':
+    case '[':
+    case ']': /* math delimiters left inside */
+    default:
+        lex->space = true;
+        break; /* \, \; \: \! and "\ " */
     }
 }
 
@@ -488,14 +526,17 @@ static void lex_letters(lexer *lex) {
             }
         }
     }
-    bool value_before = last_type(lex) == T_NUMBER || last_type(lex) == T_CLOSE || last_type(lex) == T_BRACE_END ||
-                        last_type(lex) == T_TEXT || last_type(lex) == T_CONSTANT || last_type(lex) == T_SLASH;
-    bool per = n == 1 && last_type(lex) == T_SLASH && lex->count > 1 && lex->tokens[lex->count - 2].type == T_TEXT;
+    bool value_before = last_type(lex) == T_NUMBER || last_type(lex) == T_CLOSE ||
+                        last_type(lex) == T_BRACE_END || last_type(lex) == T_TEXT ||
+                        last_type(lex) == T_CONSTANT || last_type(lex) == T_SLASH;
+    bool per =
+        n == 1 && last_type(lex) == T_SLASH && lex->count > 1 && lex->tokens[lex->count - 2].type == T_TEXT;
     if (n > 3 || ((n > 1 || per) && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
         (n > 1 && (same_word(name, n, "yes") || same_word(name, n, "no") || same_word(name, n, "not") ||
                    same_word(name, n, "is") || same_word(name, n, "of") || same_word(name, n, "the") ||
                    same_word(name, n, "per") || same_word(name, n, "one") || same_word(name, n, "two") ||
-                   same_word(name, n, "six") || same_word(name, n, "ten") || same_word(name, n, "all") || same_word(name, n, "dne")))) {
+                   same_word(name, n, "six") || same_word(name, n, "ten") || same_word(name, n, "all") ||
+                   same_word(name, n, "dne")))) {
         lex->at += n;
         push(lex, T_TEXT, 0, name, n);
         return;
@@ -533,34 +574,75 @@ static void lex_comparison(lexer *lex) {
 static void lex_one(lexer *lex) {
     char c = *lex->at;
     switch (c) {
-    case '\\': lex_command(lex); break;
-    case '+': peek(lex, 1) == '-' && peek(lex, 2) != '-' && lex->at + 2 < lex->end && last_type(lex) == T_END
-                  ? simple(lex, T_PM, 0, 2)
-                  : simple(lex, T_PLUS, 0, 1);
+    case '\\':
+        lex_command(lex);
         break;
-    case '-': simple(lex, T_MINUS, 0, 1); break;
-    case '*': peek(lex, 1) == '*' ? simple(lex, T_POWER, 0, 2) : simple(lex, T_TIMES, 0, 1); break;
-    case '/': simple(lex, T_SLASH, 0, 1); break;
-    case '^': simple(lex, T_POWER, 0, 1); break;
-    case '_': simple(lex, T_SUBSCRIPT, 0, 1); break;
+    case '+':
+        peek(lex, 1) == '-' && peek(lex, 2) != '-' && lex->at + 2 < lex->end &&last_type(lex) == T_END
+            ? simple(lex, T_PM, 0, 2)
+            : simple(lex, T_PLUS, 0, 1);
+        break;
+    case '-':
+        simple(lex, T_MINUS, 0, 1);
+        break;
+    case '*':
+        peek(lex, 1) == '*' ? simple(lex, T_POWER, 0, 2) : simple(lex, T_TIMES, 0, 1);
+        break;
+    case '/':
+        simple(lex, T_SLASH, 0, 1);
+        break;
+    case '^':
+        simple(lex, T_POWER, 0, 1);
+        break;
+    case '_':
+        simple(lex, T_SUBSCRIPT, 0, 1);
+        break;
     case '(':
         if (!lex_based(lex)) {
             lex->brackets++;
             simple(lex, T_OPEN, '(', 1);
         }
         break;
-    case '[': lex->brackets++, simple(lex, T_OPEN, '[', 1); break;
-    case ')': case ']': lex->brackets--, simple(lex, T_CLOSE, (uint8_t)c, 1); break;
-    case '{': simple(lex, T_BRACE, 0, 1); break;
-    case '}': simple(lex, T_BRACE_END, 0, 1); break;
-    case '|': peek(lex, 1) == '|' ? simple(lex, T_BAR, 0, 2) : simple(lex, T_BAR, 0, 1); break;
-    case ',': simple(lex, T_COMMA, 0, 1); break;
-    case ';': simple(lex, T_SEMICOLON, 0, 1); break;
-    case ':': simple(lex, T_COLON, 0, 1); break;
-    case '%': simple(lex, T_PERCENT, 0, 1); break;
-    case '&': simple(lex, T_AMPERSAND, 0, 1); break;
-    case '\'': simple(lex, T_PRIME, 0, 1); break;
-    case '<': case '>': case '=': case '!': lex_comparison(lex); break;
+    case '[':
+        lex->brackets++, simple(lex, T_OPEN, '[', 1);
+        break;
+    case ')':
+    case ']':
+        lex->brackets--, simple(lex, T_CLOSE, (uint8_t)c, 1);
+        break;
+    case '{':
+        simple(lex, T_BRACE, 0, 1);
+        break;
+    case '}':
+        simple(lex, T_BRACE_END, 0, 1);
+        break;
+    case '|':
+        peek(lex, 1) == '|' ? simple(lex, T_BAR, 0, 2) : simple(lex, T_BAR, 0, 1);
+        break;
+    case ',':
+        simple(lex, T_COMMA, 0, 1);
+        break;
+    case ';':
+        simple(lex, T_SEMICOLON, 0, 1);
+        break;
+    case ':':
+        simple(lex, T_COLON, 0, 1);
+        break;
+    case '%':
+        simple(lex, T_PERCENT, 0, 1);
+        break;
+    case '&':
+        simple(lex, T_AMPERSAND, 0, 1);
+        break;
+    case '\'':
+        simple(lex, T_PRIME, 0, 1);
+        break;
+    case '<':
+    case '>':
+    case '=':
+    case '!':
+        lex_comparison(lex);
+        break;
     case '$':
         if (is_digit(peek(lex, 1)) && (last_type(lex) == T_END || last_type(lex) == T_MINUS)) {
             simple(lex, T_MONEY, 0, 1);
@@ -569,8 +651,13 @@ static void lex_one(lexer *lex) {
             lex->space = true;
         }
         break;
-    case '"': case '`': lex->at++; break;
-    default: simple(lex, T_UNKNOWN, 0, 1); break;
+    case '"':
+    case '`':
+        lex->at++;
+        break;
+    default:
+        simple(lex, T_UNKNOWN, 0, 1);
+        break;
     }
 }
 

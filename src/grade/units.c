@@ -36,11 +36,17 @@ static const entry entries[] = {
     {"deg degree degrees", ANGLE, 1, 1},
     {"unit units", -1, 1, 1},
     {"cup cups men egg eggs box pie cow pig hen cat dog kid pen bag bus car toy hat boy "
-     "rad rads radian radians yr yrs year years gal pt pts cc cu sq mol ppm mpg bpm hz ghz mhz kw kwh pa kpa ev", -2, 1, 1},
+     "rad rads radian radians yr yrs year years gal pt pts cc cu sq mol ppm mpg bpm hz ghz mhz kw kwh pa kpa "
+     "ev",
+     -2, 1, 1},
 };
 
-static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '$'; }
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
+static bool letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '$';
+}
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
 
 static bool among(const char *names, const char *word, size_t length) {
     while (*names) {
@@ -65,7 +71,9 @@ static const entry *find(const char *word, size_t length) {
     return NULL;
 }
 
-bool ew_is_unit(const char *word, size_t length) { return find(word, length) != NULL || among("mph kph", word, length); }
+bool ew_is_unit(const char *word, size_t length) {
+    return find(word, length) != NULL || among("mph kph", word, length);
+}
 
 /* Multiplies `unit` by entry^power. */
 static bool apply(ew_work *work, ew_unit *unit, const entry *e, int power) {
@@ -78,8 +86,10 @@ static bool apply(ew_work *work, ew_unit *unit, const entry *e, int power) {
         return true;
     }
     unit->powers[e->dimension] = (int8_t)(unit->powers[e->dimension] + power);
-    return ew_rational_integer(work, e->numerator, &top) && ew_rational_integer(work, e->denominator, &bottom) &&
-           ew_rational_divide(work, top, bottom, &factor) && ew_rational_power(work, factor, power, &factor) &&
+    return ew_rational_integer(work, e->numerator, &top) &&
+           ew_rational_integer(work, e->denominator, &bottom) &&
+           ew_rational_divide(work, top, bottom, &factor) &&
+           ew_rational_power(work, factor, power, &factor) &&
            ew_rational_multiply(work, unit->factor, factor, &unit->factor);
 }
 
@@ -131,7 +141,8 @@ bool ew_parse_unit(ew_work *work, const char *text, size_t length, ew_unit *unit
         } else if (among("cubic cu", word, n)) {
             ahead = 3;
         } else if (among("mph", word, n) || among("kph kmh", word, n)) {
-            if (!apply(work, unit, find(lower(word[0]) == 'm' ? "mi" : "km", 2), 1) || !apply(work, unit, find("h", 1), -1)) {
+            if (!apply(work, unit, find(lower(word[0]) == 'm' ? "mi" : "km", 2), 1) ||
+                !apply(work, unit, find("h", 1), -1)) {
                 return false;
             }
             words++;

@@ -4,8 +4,8 @@
 
 #include "grade/rational.h"
 
-/* One of the units known here, by its bare word ("cm", "hours", "mph"); for the words of two or three letters that plain
- * text would else read as a product. */
+/* One of the units known here, by its bare word ("cm", "hours", "mph"); for the words of two or three letters
+ * that plain text would else read as a product. */
 bool ew_is_unit(const char *word, size_t length);
 
 enum { EW_DIMENSIONS = 6 };

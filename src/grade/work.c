@@ -32,7 +32,9 @@ void ew_work_rewind(ew_work *work, ew_work_mark mark) {
     work->total = mark.total;
 }
 
-void ew_work_end(ew_work *work) { ew_work_rewind(work, (ew_work_mark){0}); }
+void ew_work_end(ew_work *work) {
+    ew_work_rewind(work, (ew_work_mark){0});
+}
 
 /* Under AddressSanitizer every allocation is a malloc of its own, so that it sees where each one ends. */
 #if defined(__SANITIZE_ADDRESS__)

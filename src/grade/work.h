@@ -1,5 +1,6 @@
-/* The memory and the time one grading may take. Everything a grading makes lives in its workspace and is given back at
- * once; when the workspace is used up, or its fuel burnt, the grading goes on without what it could not compute. */
+/* The memory and the time one grading may take. Everything a grading makes lives in its workspace and is
+ * given back at once; when the workspace is used up, or its fuel burnt, the grading goes on without what it
+ * could not compute. */
 #ifndef EW_GRADE_WORK_H
 #define EW_GRADE_WORK_H
 
@@ -8,9 +9,9 @@
 #include <stdint.h>
 
 enum {
-    EW_WORK_FIRST = 16384,       /* bytes that need no malloc; an ordinary grading stays within them */
-    EW_WORK_LIMIT = 8 << 20,     /* bytes in all */
-    EW_WORK_FUEL = 4 << 20       /* about one nanosecond each */
+    EW_WORK_FIRST = 16384,   /* bytes that need no malloc; an ordinary grading stays within them */
+    EW_WORK_LIMIT = 8 << 20, /* bytes in all */
+    EW_WORK_FUEL = 4 << 20   /* about one nanosecond each */
 };
 
 typedef struct ew_work {
@@ -47,6 +48,8 @@ static inline bool ew_work_spend(ew_work *work, int64_t cost) {
     return work->fuel >= 0;
 }
 /* True when nothing more can be computed. */
-static inline bool ew_work_stopped(const ew_work *work) { return work->memory_out || work->exhausted; }
+static inline bool ew_work_stopped(const ew_work *work) {
+    return work->memory_out || work->exhausted;
+}
 
 #endif

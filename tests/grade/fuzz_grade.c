@@ -1,5 +1,5 @@
-/* Any two texts are graded: reply and gold, separated by the first 0xFF byte, under every task. An answer equals itself, and
- * a verdict does not depend on what was graded before. */
+/* Any two texts are graded: reply and gold, separated by the first 0xFF byte, under every task. An answer
+ * equals itself, and a verdict does not depend on what was graded before. */
 #include "edgewise.h"
 
 #include <stdint.h>
@@ -15,9 +15,10 @@ static void must(bool holds) {
 static void grade(const char *reply, const char *gold, const ew_grade_options *options, bool itself) {
     ew_grade_result result;
     must(ew_grade_with(reply, gold, options, &result, NULL) == EW_OK);
-    must((result.verdict == EW_VERDICT_NONE) == (result.answer == NULL) && (result.answer == NULL) == (result.normal == NULL));
-    must(!itself || result.verdict == EW_VERDICT_RIGHT || !result.answer || strcmp(result.answer, gold) != 0 ||
-         options->task == EW_TASK_CHOICE);
+    must((result.verdict == EW_VERDICT_NONE) == (result.answer == NULL) &&
+         (result.answer == NULL) == (result.normal == NULL));
+    must(!itself || result.verdict == EW_VERDICT_RIGHT || !result.answer ||
+         strcmp(result.answer, gold) != 0 || options->task == EW_TASK_CHOICE);
     ew_grade_result_free(&result);
 }
 
@@ -46,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     grade(reply, reply, &exact, true);
     const char *answers[3] = {reply, gold, reply};
     size_t classes[3];
-    must(ew_answer_classes(answers, 3, EW_TASK_AUTO, classes, NULL) == EW_OK && classes[0] == 0 && classes[2] == 0);
+    must(ew_answer_classes(answers, 3, EW_TASK_AUTO, classes, NULL) == EW_OK && classes[0] == 0 &&
+         classes[2] == 0);
     free(reply);
     free(gold);
     return 0;

@@ -1,5 +1,5 @@
-/* Whole replies: where the final answer is found, when there is none, tasks, options, classes, and the gold answers of the
- * evaluation sets against themselves. */
+/* Whole replies: where the final answer is found, when there is none, tasks, options, classes, and the gold
+ * answers of the evaluation sets against themselves. */
 #include "edgewise.h"
 #include "support.h"
 
@@ -127,8 +127,10 @@ static void test_replies(void **state) {
         const reply_case *c = &cases[i];
         ew_grade_result result;
         assert_int_equal(ew_grade(c->reply, c->gold, c->task, &result, NULL), EW_OK);
-        if (result.verdict != c->verdict || (c->answer && (!result.answer || strcmp(result.answer, c->answer) != 0))) {
-            print_message("\"%s\" ;; %s: verdict %d, answer %s\n", c->reply, c->gold, (int)result.verdict, result.answer ? result.answer : "(none)");
+        if (result.verdict != c->verdict ||
+            (c->answer && (!result.answer || strcmp(result.answer, c->answer) != 0))) {
+            print_message("\"%s\" ;; %s: verdict %d, answer %s\n", c->reply, c->gold, (int)result.verdict,
+                          result.answer ? result.answer : "(none)");
             bad++;
         }
         assert_true((result.verdict == NONE) == (result.answer == NULL));
@@ -139,10 +141,17 @@ static void test_replies(void **state) {
 
 static void test_normal_forms(void **state) {
     (void)state;
-    static const char *const pairs[][2] = {
-        {"\\frac{6}{8}", "3/4"}, {"1,234.50", "2469/2"}, {"\\sqrt{16}", "4"}, {"\\{3,1,2\\}", "{1, 2, 3}"},
-        {"(1,\\frac12)", "(1, 1/2)"}, {"\\text{Evelyn}", "evelyn"}, {"x \\ge 2", "x >= 2"}, {"5\\text{ cm}", "5"},
-        {"(2,\\infty)", "(2, inf)"}, {"\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "[[1, 2], [3, 4]]"}, {"2, 1", "1, 2"}};
+    static const char *const pairs[][2] = {{"\\frac{6}{8}", "3/4"},
+                                           {"1,234.50", "2469/2"},
+                                           {"\\sqrt{16}", "4"},
+                                           {"\\{3,1,2\\}", "{1, 2, 3}"},
+                                           {"(1,\\frac12)", "(1, 1/2)"},
+                                           {"\\text{Evelyn}", "evelyn"},
+                                           {"x \\ge 2", "x >= 2"},
+                                           {"5\\text{ cm}", "5"},
+                                           {"(2,\\infty)", "(2, inf)"},
+                                           {"\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "[[1, 2], [3, 4]]"},
+                                           {"2, 1", "1, 2"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         ew_grade_options options = {.size = sizeof options, .bare = true};
         ew_grade_result result;
@@ -183,7 +192,8 @@ static void test_options(void **state) {
 
 static void test_classes(void **state) {
     (void)state;
-    const char *const answers[] = {"\\frac12", "2", NULL, "0.5", "x=2", "50\\%", "two", "\\text{no}", "NO", "1/2", "(1,2)", "\\{1,2\\}", "2, 1", "50"};
+    const char *const answers[] = {"\\frac12",   "2",  NULL,  "0.5",   "x=2",       "50\\%", "two",
+                                   "\\text{no}", "NO", "1/2", "(1,2)", "\\{1,2\\}", "2, 1",  "50"};
     const size_t expected[] = {0, 1, SIZE_MAX, 0, 1, 2, 1, 3, 3, 0, 4, 5, 5, 2};
     enum { N = sizeof answers / sizeof *answers };
     size_t classes[N], turned[N];
@@ -229,7 +239,8 @@ static int not_right(const char *id, const char *what, const char *text, const c
     assert_int_equal(ew_grade_with(text, gold, &options, &result, NULL), EW_OK);
     int bad = result.verdict != RIGHT;
     if (bad) {
-        print_message("%s %s: gold %s, answer %s\n", id, what, gold, result.answer ? result.answer : "(none)");
+        print_message("%s %s: gold %s, answer %s\n", id, what, gold,
+                      result.answer ? result.answer : "(none)");
     }
     ew_grade_result_free(&result);
     return bad;
@@ -241,7 +252,8 @@ static int golds_of(const char *path) {
     int bad = 0, n = 0;
     assert_non_null(file);
     while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
-        const char *gold = json_string_value(json_object_get(line, "answer")), *id = json_string_value(json_object_get(line, "id"));
+        const char *gold = json_string_value(json_object_get(line, "answer")),
+                   *id = json_string_value(json_object_get(line, "id"));
         const char *solution = json_string_value(json_object_get(line, "solution"));
         char boxed[4096];
         assert_true(gold && id);

@@ -1,4 +1,5 @@
-/* The table of tests/data/grade/pairs.txt: answers that say the same and answers that do not, in equal parts. */
+/* The table of tests/data/grade/pairs.txt: answers that say the same and answers that do not, in equal parts.
+ */
 #include "edgewise.h"
 #include "support.h"
 
@@ -28,9 +29,10 @@ static int disagrees(const char *answer, const char *gold, bool right) {
 }
 
 static section section_named(const char *line) {
-    return strcmp(line, "[right]") == 0 ? RIGHT
+    return strcmp(line, "[right]") == 0           ? RIGHT
            : strcmp(line, "[right one way]") == 0 ? RIGHT_ONE_WAY
-           : strcmp(line, "[wrong]") == 0 ? WRONG : NO_SECTION;
+           : strcmp(line, "[wrong]") == 0         ? WRONG
+                                                  : NO_SECTION;
 }
 
 static void test_table(void **state) {
@@ -58,7 +60,8 @@ static void test_table(void **state) {
     fclose(file);
     print_message("%d right and %d wrong pairs\n", pairs[0], pairs[1]);
     assert_int_equal(bad, 0);
-    assert_true(pairs[0] + pairs[1] >= LEAST_PAIRS && pairs[0] * 4 < pairs[1] * 5 && pairs[1] * 4 < pairs[0] * 5);
+    assert_true(pairs[0] + pairs[1] >= LEAST_PAIRS && pairs[0] * 4 < pairs[1] * 5 &&
+                pairs[1] * 4 < pairs[0] * 5);
 }
 
 int main(void) {

@@ -26,18 +26,20 @@ static void expect_close(ew_real value, mpfr_t truth, int slack, const char *wha
     to_mpfr(got, value);
     mpfr_sub(got, got, truth, MPFR_RNDN);
     if (!mpfr_zero_p(got) && mpfr_get_exp(got) > value.radius && value.radius != EW_REAL_EXACT) {
-        fail_msg("%s(%g): off by 2^%ld, radius 2^%lld", what, x, (long)mpfr_get_exp(got), (long long)value.radius);
+        fail_msg("%s(%g): off by 2^%ld, radius 2^%lld", what, x, (long)mpfr_get_exp(got),
+                 (long long)value.radius);
     }
     if (value.radius == EW_REAL_EXACT) {
         assert_true(mpfr_zero_p(got));
     } else if (!mpfr_zero_p(truth) && value.radius > mpfr_get_exp(truth) - slack) {
-        fail_msg("%s(%g): radius 2^%lld for a value of 2^%ld", what, x, (long long)value.radius, (long)mpfr_get_exp(truth));
+        fail_msg("%s(%g): radius 2^%lld for a value of 2^%ld", what, x, (long long)value.radius,
+                 (long)mpfr_get_exp(truth));
     }
     mpfr_clear(got);
 }
 
-static const double points[] = {1e-9, 0.001, 0.25, 0.4999, 0.70710678, 0.9999999999, 1.0000000001, 1, 1.5,
-                                2,    3.75,  10,   22.0,   345.678,    12345.678,    9.87e7};
+static const double points[] = {1e-9, 0.001, 0.25, 0.4999, 0.70710678, 0.9999999999, 1.0000000001, 1,
+                                1.5,  2,     3.75, 10,     22.0,       345.678,      12345.678,    9.87e7};
 
 static void test_elementary_functions(void **state) {
     (void)state;
