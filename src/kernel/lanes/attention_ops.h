@@ -14,16 +14,16 @@ typedef struct {
     float scale[EW_ATTENTION_ROWS];              /* s_q times the softmax scale */
 } query_planes;
 
-/* One run of up to 256 positions for all rows. */
+/* One run of up to 256 positions for all rows. Vectors that cross cache lines cost double, hence the alignment. */
 typedef struct {
-    float scores[EW_ATTENTION_ROWS][EW_ATTENTION_PARTIAL]; /* then probabilities */
+    _Alignas(64) float scores[EW_ATTENTION_ROWS][EW_ATTENTION_PARTIAL]; /* then probabilities */
     float maximum[EW_ATTENTION_ROWS], sum[EW_ATTENTION_ROWS];
-    float output[EW_ATTENTION_ROWS][EW_HEAD_DIM_MAX];
+    _Alignas(64) float output[EW_ATTENTION_ROWS][EW_HEAD_DIM_MAX];
 } attention_run;
 
 /* One page in floats. */
 typedef struct {
-    float keys[EW_HEAD_DIM_MAX][EW_PAGE_POSITIONS];          /* the unquantized reference only */
+    _Alignas(64) float keys[EW_HEAD_DIM_MAX][EW_PAGE_POSITIONS]; /* the unquantized reference only */
     float values[EW_PAGE_POSITIONS * EW_HEAD_DIM_MAX];       /* [position][padded_dim]: codes, or under factors of 1 values */
     float factors[SCALES_MAX][EW_PAGE_POSITIONS];            /* the values' scales */
 } float_page;
@@ -122,13 +122,23 @@ LANES_INLINE void score_halves(const ew_kv_layout *layout, const uint8_t *page, 
 
 static void score_page(const ew_attention *a, const uint8_t *page, const query_planes *planes, size_t at,
                        attention_run *run) {
-    for (int half = 0; half < 2; half += LANES_SCORE_HALVES) {
-        size_t row = 0;
-        for (; row + ROWS_AT_ONCE <= a->n_rows; row += ROWS_AT_ONCE) {
-            score_halves(a->layout, page, half, LANES_SCORE_HALVES, planes, row, ROWS_AT_ONCE, &run->scores[row][at]);
-        }
-        for (; row < a->n_rows; row++) {
-            score_halves(a->layout, page, half, LANES_SCORE_HALVES, planes, row, 1, &run->scores[row][at]);
+    enum { HALVES = LANES_SCORE_HALVES };
+    for (int half = 0; half < 2; half += HALVES) {
+        for (size_t row = 0; row < a->n_rows; row += ROWS_AT_ONCE) {
+            float *scores = &run->scores[row][at];
+            switch (a->n_rows - row) {
+            case 1:
+                score_halves(a->layout, page, half, HALVES, planes, row, 1, scores);
+                break;
+            case 2:
+                score_halves(a->layout, page, half, HALVES, planes, row, 2, scores);
+                break;
+            case 3:
+                score_halves(a->layout, page, half, HALVES, planes, row, 3, scores);
+                break;
+            default:
+                score_halves(a->layout, page, half, HALVES, planes, row, ROWS_AT_ONCE, scores);
+            }
         }
     }
 }
@@ -156,7 +166,7 @@ static void softmax_row(float *scores, size_t n, float *maximum, float *sum) {
 typedef struct {
     const float_page *page;
     float *outputs[ROWS_AT_ONCE];
-    float factors[ROWS_AT_ONCE][SCALES_MAX][EW_PAGE_POSITIONS];
+    _Alignas(64) float factors[ROWS_AT_ONCE][SCALES_MAX][EW_PAGE_POSITIONS];
     size_t n, stride; /* positions seen, floats from one to the next */
 } value_rows;
 
@@ -264,6 +274,9 @@ static void add_page_values(const ew_attention *a, const float_page *page, size_
         } else if (LANES_VALUE_ROWS >= 4 && alike >= 4) {
             add_values(&one, page, run, row, 4, at, n);
             row += 4;
+        } else if (LANES_VALUE_ROWS >= 4 && alike == 3) {
+            add_values(&one, page, run, row, 3, at, n);
+            row += 3;
         } else if (alike >= 2) {
             add_values(&one, page, run, row, 2, at, n);
             row += 2;
