@@ -209,13 +209,14 @@ static void attend_rows(const step *s, size_t kv_head, size_t first_head, size_t
     }
 }
 
-/* Items are (span, KV head). */
+/* Items are (KV head, span): spans that follow each other read the same head, of which streams with a common prefix share
+ * pages, so that these come from memory once. */
 static void attend_task(void *context, size_t begin, size_t end) {
     const step *s = context;
     const pass *p = s->pass;
-    size_t n_kv_heads = p->config->n_kv_heads, group = p->config->n_heads / n_kv_heads;
+    size_t group = p->config->n_heads / p->config->n_kv_heads;
     for (size_t item = begin; item < end; item++) {
-        size_t span = item / n_kv_heads, kv_head = item % n_kv_heads;
+        size_t kv_head = item / p->n_spans, span = item % p->n_spans;
         size_t first = p->work->spans[span], last = p->work->spans[span + 1];
         for (size_t done = 0; done < group; done += EW_ATTENTION_ROWS) {
             size_t n_heads = group - done < EW_ATTENTION_ROWS ? group - done : EW_ATTENTION_ROWS;
