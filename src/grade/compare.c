@@ -204,16 +204,78 @@ static bool same_bracket(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     return (alike || (a->count > 2 && b->count > 2)) && same_in_order(c, a, b);
 }
 
+static const ew_expr *as_matrix(ew_comparison *c, const ew_expr *expr);
+
+/* A tuple as a column, where it is added to or multiplied. */
+static const ew_expr *as_vector(ew_comparison *c, const ew_expr *expr) {
+    bool tuple = expr->kind == EW_BRACKET && (expr->open == '(' || expr->open == '<') &&
+                 (expr->close == ')' || expr->close == '>');
+    ew_expr *column = tuple ? ew_expr_new(c->work, EW_MATRIX, 0) : NULL;
+    if (column) {
+        column->items = expr->items;
+        column->count = expr->count;
+        column->columns = 1;
+    }
+    return column ? column : as_matrix(c, expr);
+}
+
+/* A sum of matrices of one shape as a matrix; the expression itself when it is none. */
+static const ew_expr *sum_of_matrices(ew_comparison *c, const ew_expr *expr) {
+    ew_expr *terms = ew_expr_new(c->work, EW_LIST, expr->count), *result;
+    for (uint32_t i = 0; terms && i < expr->count; i++) {
+        const ew_expr *term = as_vector(c, expr->items[i]), *first = terms->items[0];
+        if (term->kind != EW_MATRIX ||
+            (i > 0 && (term->count != first->count || term->columns != first->columns))) {
+            return expr;
+        }
+        terms->items[i] = (ew_expr *)(uintptr_t)term; /* read only from here on */
+    }
+    result = terms ? ew_expr_new(c->work, EW_MATRIX, terms->items[0]->count) : NULL;
+    for (uint32_t i = 0; result && i < result->count; i++) {
+        ew_expr *cell = ew_expr_new(c->work, EW_SUM, expr->count);
+        for (uint32_t j = 0; cell && j < expr->count; j++) {
+            cell->items[j] = terms->items[j]->items[i];
+        }
+        if (!cell) {
+            return expr;
+        }
+        result->items[i] = cell;
+    }
+    if (result) {
+        result->columns = terms->items[0]->columns;
+    }
+    return result ? result : expr;
+}
+
+static const ew_expr *transposed(ew_comparison *c, const ew_expr *matrix) {
+    uint32_t rows = matrix->count / matrix->columns;
+    ew_expr *result = ew_expr_new(c->work, EW_MATRIX, matrix->count);
+    for (uint32_t i = 0; result && i < matrix->count; i++) {
+        result->items[i % matrix->columns * rows + i / matrix->columns] = matrix->items[i];
+    }
+    if (result) {
+        result->columns = rows;
+    }
+    return result ? result : matrix;
+}
+
 /* A scalar times a matrix as a matrix; the expression itself when it is none. */
 static const ew_expr *as_matrix(ew_comparison *c, const ew_expr *expr) {
     const ew_expr *matrix = NULL;
     uint32_t at = 0;
+    if (expr->kind == EW_SUM) {
+        return sum_of_matrices(c, expr);
+    }
+    if (expr->kind == EW_POWER && expr->items[0]->kind == EW_MATRIX &&
+        ew_expr_is_symbol(expr->items[1], 'T')) {
+        return transposed(c, expr->items[0]);
+    }
     if (expr->kind != EW_PRODUCT && expr->kind != EW_QUOTIENT && expr->kind != EW_NEGATIVE) {
         return expr;
     }
     for (uint32_t i = 0; i < expr->count; i++) {
-        const ew_expr *item = as_matrix(c, expr->items[i]);
-        if (item && item->kind == EW_MATRIX) {
+        const ew_expr *item = as_vector(c, expr->items[i]);
+        if (item->kind == EW_MATRIX) {
             if (matrix || (expr->kind == EW_QUOTIENT && i == 1)) {
                 return expr;
             }
@@ -326,6 +388,20 @@ static bool same_percent(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
 
 /* ---- All together ---- */
 
+/* red without \text reads as r e d: the text that a product of letters spells. */
+static bool spells(const ew_expr *product, const ew_expr *text) {
+    bool same = product->kind == EW_PRODUCT && text->kind == EW_TEXT && product->count == text->text_length;
+    for (uint32_t i = 0; same && i < product->count; i++) {
+        const ew_expr *item = product->items[i];
+        char letter = item->kind == EW_SYMBOL && item->text_length == 1 ? (char)(item->text[0] | 0x20)
+                      : item->kind == EW_CONSTANT && item->op == EW_E   ? 'e'
+                      : item->kind == EW_CONSTANT && item->op == EW_I   ? 'i'
+                                                                        : 0;
+        same = letter && letter == text->text[i];
+    }
+    return same;
+}
+
 static bool same_text(const ew_expr *a, const ew_expr *b) {
     return a->kind == EW_TEXT && b->kind == EW_TEXT && a->text_length > 0 &&
            ew_span_equal(ew_span_of(a->text, a->text_length), ew_span_of(b->text, b->text_length));
@@ -362,7 +438,7 @@ static bool same_set_operation(ew_comparison *c, const ew_expr *a, const ew_expr
 
 static bool same_kind(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (a->kind == EW_TEXT || b->kind == EW_TEXT) {
-        return same_text(a, b);
+        return same_text(a, b) || spells(a, b) || spells(b, a);
     }
     if (a->kind == EW_MATRIX || b->kind == EW_MATRIX) {
         return same_matrix(c, a, b);

@@ -269,6 +269,11 @@ static const char *last_answer(ew_span text, const char *rest) {
         bool whole =
             at > text.text && (at[-1] == 'a' || at[-1] == 'A') && !(at - 1 > text.text && is_letter(at[-2]));
         const char *behind = whole ? behind_answer(at + 5, end) : NULL;
+        if (whole && !behind && at - text.text > 6 &&
+            at_word(at - 7, end, "final ")) { /* a heading: Final Answer */
+            const char *line = skip_dress(at + 5, end);
+            behind = line < end && *line == '\n' ? line : NULL;
+        }
         start = behind ? behind : start;
     }
     return start;
@@ -310,6 +315,8 @@ static char lone_letter(const char *at, const char *end, const char **where) {
                    at_word(at, end, "answer ")) {
             at += 7;
             at += at_word(at, end, "is ") ? 3 : 0;
+        } else if (at_word(at, end, "option:") || at_word(at, end, "choice:")) {
+            at += 7;
         } else {
             break;
         }
@@ -356,7 +363,7 @@ static ew_extract bare_choice(ew_span text) {
     const char *last = NULL;
     for (const char *at = text.text; at < end; at++) {
         if ((*at == 'o' || *at == 'O' || *at == 'c' || *at == 'C') &&
-            (at_word(at, end, "option ") || at_word(at, end, "choice ")) && lone_letter(at, end, &where)) {
+            (at_word(at, end, "option") || at_word(at, end, "choice")) && lone_letter(at, end, &where)) {
             last = where;
         }
     }

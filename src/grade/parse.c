@@ -324,11 +324,46 @@ static uint8_t list_separator(ew_parser *parser) {
     }
 }
 
+/* Words up to the next separator, as one item of a list: red, blue. NULL when there is anything but words. */
+static ew_expr *text_item(ew_parser *parser) {
+    size_t from = parser->at, at = from;
+    while (parser->tokens[at].type == T_TEXT) {
+        at++;
+    }
+    uint8_t end = parser->tokens[at].type;
+    bool separated = end == T_COMMA || end == T_SEMICOLON || end == T_AND || end == T_OR || end == T_END;
+    if (at == from || !separated) {
+        return NULL;
+    }
+    const char *text = parser->tokens[from].text,
+               *behind = parser->tokens[at - 1].text + parser->tokens[at - 1].length;
+    ew_span words = {NULL, 0};
+    if (behind > text) { /* tokens of one text; the insides of \text{...} lie in the same */
+        words = ew_text_words(parser->work, text, (size_t)(behind - text));
+    }
+    ew_expr *expr = words.length ? ew_expr_new(parser->work, EW_TEXT, 0) : NULL;
+    int64_t value;
+    if (expr && ew_words_number(words, &value)) {
+        expr->kind = EW_NUMBER;
+        expr = ew_rational_integer(parser->work, value, &expr->number) ? expr : NULL;
+    } else if (expr) {
+        expr->text = words.text;
+        expr->text_length = words.length;
+    }
+    parser->at = expr ? at : from;
+    return expr;
+}
+
+static ew_expr *parse_item(ew_parser *parser) {
+    ew_expr *text = text_item(parser);
+    return text ? text : ew_parse_relation(parser);
+}
+
 ew_expr *ew_parse_list(ew_parser *parser) {
     ew_items items = {0};
     uint8_t op = 0;
     list_separator(parser);
-    if (!ew_items_push(parser->work, &items, ew_parse_relation(parser))) {
+    if (!ew_items_push(parser->work, &items, parse_item(parser))) {
         return NULL;
     }
     for (;;) {
@@ -337,7 +372,7 @@ ew_expr *ew_parse_list(ew_parser *parser) {
             break;
         }
         op = op == 0 || op == ',' ? found : op;
-        if (!ew_items_push(parser->work, &items, ew_parse_relation(parser))) {
+        if (!ew_items_push(parser->work, &items, parse_item(parser))) {
             return NULL;
         }
     }
@@ -378,17 +413,18 @@ static void skip_label(ew_parser *parser) {
     }
 }
 
-/* Only words, perhaps with commas: the answer is a text. */
-static bool only_text(const ew_parser *parser) {
-    bool words = false;
+/* Only words, so that the answer is a text; or a number in words, with its "and". */
+static bool only_text(const ew_parser *parser, const char *text, size_t length) {
+    bool and = false;
+    int64_t value;
     for (size_t i = 0; i < parser->count; i++) {
         uint8_t type = parser->tokens[i].type;
-        words |= type == T_TEXT;
-        if (type != T_TEXT) {
+        and |= type == T_AND;
+        if (type != T_TEXT && type != T_AND) {
             return false;
         }
     }
-    return words;
+    return !and || ew_words_number(ew_text_words(parser->work, text, length), &value);
 }
 
 ew_expr *ew_parse(ew_work *work, const char *text, size_t length, ew_reading reading) {
@@ -401,7 +437,7 @@ ew_expr *ew_parse(ew_work *work, const char *text, size_t length, ew_reading rea
     if (!parser.tokens || parser.count == 0) {
         return NULL;
     }
-    if (only_text(&parser)) {
+    if (only_text(&parser, text, length)) {
         return NULL;
     }
     skip_label(&parser);

@@ -242,6 +242,37 @@ static bool same_word(const char *text, size_t length, const char *word) {
     return true;
 }
 
+/* The length of a separator between words at text[i]: ", and ", " and ", ", "; 0 if none is there. */
+static size_t word_separator(const char *text, size_t length, bool *and) {
+    static const char *const forms[] = {", and ", " and ", ", ", ","};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t n = strlen(forms[i]);
+        if (length > n && memcmp(text, forms[i], n) == 0) {
+            *and = i < 2;
+            return n;
+        }
+    }
+    return 0;
+}
+
+/* \text{Alice, Bob and Eve}: three texts and what separates them. */
+static void push_words(lexer *lex, const char *text, size_t length) {
+    size_t start = 0;
+    bool and;
+    for (size_t i = 1; i < length;) {
+        size_t n = word_separator(text + i, length - i, &and);
+        if (n == 0) {
+            i++;
+            continue;
+        }
+        push(lex, T_TEXT, 0, text + start, i - start);
+        push(lex, and? T_AND : T_COMMA, 0, text + i, n);
+        i += n;
+        start = i;
+    }
+    push(lex, T_TEXT, 0, text + start, length - start);
+}
+
 /* The inside of \text{...}: a separator, mathematics to read on, or words. */
 static void push_text(lexer *lex, const char *text, size_t length) {
     length = trim(&text, length);
@@ -264,8 +295,10 @@ static void push_text(lexer *lex, const char *text, size_t length) {
         lex->splices++;
         lex_range(lex, text, length);
         lex->splices--;
-    } else {
+    } else if (digits) {
         push(lex, T_TEXT, 0, text, length);
+    } else {
+        push_words(lex, text, length);
     }
 }
 
@@ -531,7 +564,8 @@ static void lex_letters(lexer *lex) {
                         last_type(lex) == T_CONSTANT || last_type(lex) == T_SLASH;
     bool per =
         n == 1 && last_type(lex) == T_SLASH && lex->count > 1 && lex->tokens[lex->count - 2].type == T_TEXT;
-    if (n > 3 || ((n > 1 || per) && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
+    bool name_like = n == 3 && name[0] <= 'Z' && name[1] >= 'a' && name[2] >= 'a'; /* Bob */
+    if (n > 3 || name_like || ((n > 1 || per) && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
         (n > 1 && (same_word(name, n, "yes") || same_word(name, n, "no") || same_word(name, n, "not") ||
                    same_word(name, n, "is") || same_word(name, n, "of") || same_word(name, n, "the") ||
                    same_word(name, n, "per") || same_word(name, n, "one") || same_word(name, n, "two") ||
