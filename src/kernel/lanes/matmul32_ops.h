@@ -19,8 +19,8 @@ LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape
     }
 }
 
-/* A single token's weights come from memory once: ask for them some blocks ahead, which near the end of the tiles is
- * in the next ones. The address may lie beyond the matrix; a prefetch of it does nothing. */
+/* Weights come from memory once, with the first tokens: ask for them some blocks ahead, which near the end of the tiles
+ * is in the next ones. The address may lie beyond the matrix; a prefetch of it does nothing. */
 LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t block, size_t block_bytes) {
     enum { AHEAD = 16 };
     size_t wanted = block + AHEAD;
@@ -56,7 +56,7 @@ LANES_INLINE void tiles_times_tokens32(const tile_view *tiles, int n_tiles, cons
     for (size_t block = 0; block < tiles->n_blocks; block++) {
         i32x16 dots[LANES_TILES][LANES_TOKENS];
         size_t index = token * x->n_blocks + block;
-        if (shape.n_tokens == 1) {
+        if (token == 0) {
             for (int r = 0; r < n_tiles; r++) {
                 prefetch_block(&tiles[r], n_tiles, block, block_bytes_of(shape.format));
             }

@@ -20,7 +20,7 @@ static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, c
 enum {
     AMX_TOKENS = 16,  /* rows of a tile register */
     AMX_BATCH = 128,  /* tokens for which a tile of weights is unpacked once */
-    AMX_FEWEST = 6,   /* below this VNNI is as fast */
+    AMX_FEWEST = 32,  /* below this VNNI is faster, as weights then come from memory for few tokens */
     AMX_BLOCK = 512   /* bytes of an unpacked block */
 };
 
@@ -43,10 +43,10 @@ typedef struct {
     uint8_t rows[16];
 } tile_configuration;
 
-static void configure_tiles(size_t n_tokens) {
+static void configure_tiles(void) {
     tile_configuration configuration = {.palette = 1};
     for (int i = SUMS_HI; i < WEIGHTS; i++) {
-        configuration.rows[i] = (uint8_t)n_tokens;
+        configuration.rows[i] = AMX_TOKENS;
         configuration.column_bytes[i] = i < INPUTS_HI ? 64 : 32;
     }
     configuration.rows[WEIGHTS] = 8;
@@ -82,11 +82,11 @@ LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end,
     }
 }
 
-/* t of the groups in the span, for n tokens (docs/arithmetic.md, "Linear layers"). */
-static void find_offset_inputs(const amx_span *span, size_t token, size_t n) {
+/* t of the groups in the span (docs/arithmetic.md, "Linear layers"). */
+static void find_offset_inputs(const amx_span *span, size_t token) {
     const ew_activations *x = span->x;
     size_t step = span->tile.group_blocks;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < AMX_TOKENS; i++) {
         size_t row = (token + i) * x->n_blocks;
         for (size_t begin = span->begin, group = 0; begin < span->end; begin += step, group++) {
             size_t end = span->end - begin < step ? span->end : begin + step;
@@ -135,9 +135,8 @@ LANES_INLINE void sum_block_int8(const amx_span *span, size_t token, size_t bloc
     _tile_stored(SUMS_LO, out[0], 64);
 }
 
-/* sum[i] grows by the groups of the span; shape.n_tokens is a constant and at least the number of tokens. A row of one
- * group keeps p in sum[i] until its end. */
-LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_shape shape, group_kind groups, f32x16 *sum) {
+/* sum[i] grows by the groups of the span. A row of one group keeps p in sum[i] until its end. */
+LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 *sum) {
     amx_sums sums[2][2] __attribute__((aligned(64)));
     size_t step = groups == GROUP_BLOCK ? 1 : span->tile.group_blocks;
     const float *scales = span->x->scales + token * span->x->n_blocks;
@@ -147,35 +146,34 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_
         f32x16 p[AMX_TOKENS];
         if (shape.type == EW_ACTIVATION_INT16) {
             sum_planes(span, token, begin, end, group & 1, out);
-            for (int i = 0; i < shape.n_tokens; i++) {
+            for (size_t i = 0; i < AMX_TOKENS; i++) {
                 p[i] = ints_to_lanes(ints_add(ints_times_256(ints_load(out[0][i])), ints_load(out[1][i])));
                 p[i] = groups == GROUP_ROW ? lanes_add(sum[i], p[i]) : p[i];
             }
         } else {
-            for (int i = 0; i < shape.n_tokens; i++) {
+            for (size_t i = 0; i < AMX_TOKENS; i++) {
                 p[i] = groups == GROUP_ROW ? sum[i] : lanes_zero();
             }
             for (size_t block = begin; block < end; block++) {
                 sum_block_int8(span, token, block, &sums[block & 1][0]);
-                for (int i = 0; i < shape.n_tokens; i++) {
-                    size_t row = (size_t)i < n ? (size_t)i : n - 1;
-                    f32x16 scale = lanes_set(scales[row * span->x->n_blocks + block]);
+                for (size_t i = 0; i < AMX_TOKENS; i++) {
+                    f32x16 scale = lanes_set(scales[i * span->x->n_blocks + block]);
                     p[i] = lanes_fma(scale, ints_to_lanes(ints_load(sums[block & 1][0][i])), p[i]);
                 }
             }
         }
         if (groups == GROUP_ROW) {
-            for (int i = 0; i < shape.n_tokens; i++) {
+            for (size_t i = 0; i < AMX_TOKENS; i++) {
                 sum[i] = p[i];
             }
         } else {
             f32x16 factor = group_factor(span->tile.scales, false, begin / span->tile.group_blocks);
-            for (int i = 0; i < shape.n_tokens; i++) {
+            for (size_t i = 0; i < AMX_TOKENS; i++) {
                 sum[i] = lanes_fma(factor, p[i], sum[i]);
             }
             if (shape.format == EW_MATRIX_INT4_OFFSET) {
                 f32x16 offset = group_factor(span->tile.offsets, false, begin / span->tile.group_blocks);
-                for (int i = 0; i < shape.n_tokens; i++) {
+                for (size_t i = 0; i < AMX_TOKENS; i++) {
                     sum[i] = lanes_fma(offset, lanes_set(span->offset_inputs[i][group]), sum[i]);
                 }
             }
@@ -187,13 +185,13 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, size_t n, matmul_
 /* One group of one block from its stored sums. */
 LANES_INLINE void add_sums(const amx_span *span, size_t block, matmul_shape shape, amx_sums *in, f32x16 *sum) {
     f32x16 scale = group_factor(span->tile.scales, false, block);
-    for (int i = 0; i < shape.n_tokens; i++) {
+    for (size_t i = 0; i < AMX_TOKENS; i++) {
         i32x16 dots = ints_add(ints_times_256(ints_load(in[0][i])), ints_load(in[1][i]));
         sum[i] = lanes_fma(scale, ints_to_lanes(dots), sum[i]);
     }
     if (shape.format == EW_MATRIX_INT4_OFFSET) {
         f32x16 offset = group_factor(span->tile.offsets, false, block);
-        for (int i = 0; i < shape.n_tokens; i++) {
+        for (size_t i = 0; i < AMX_TOKENS; i++) {
             sum[i] = lanes_fma(offset, lanes_set(span->offset_inputs[i][block - span->begin]), sum[i]);
         }
     }
@@ -237,11 +235,10 @@ static float row_offset_input(const ew_activations *x, size_t token) {
     return t;
 }
 
-/* Groups of up to 16 tokens of one batch, all of one size. */
+/* Tokens that go through together, groups of 16. */
 typedef struct {
-    size_t first, count; /* tokens */
-    size_t size;         /* tokens in a group */
-    f32x16 carried[AMX_BATCH];
+    size_t first, count;
+    f32x16 carried[AMX_BATCH]; /* between the spans of a long row */
     float offset_inputs[AMX_TOKENS][SEGMENT_BLOCKS];
     int8_t weights[SEGMENT_BLOCKS * AMX_BLOCK] __attribute__((aligned(64)));
 } amx_batch;
@@ -264,26 +261,25 @@ LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape 
 LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape shape, group_kind groups, float *y,
                                 size_t y_stride, size_t n_rows) {
     bool last = span->end == span->x->n_blocks;
-    for (size_t at = 0; at < batch->count; at += batch->size) {
+    for (size_t at = 0; at < batch->count; at += AMX_TOKENS) {
         f32x16 sum[AMX_TOKENS];
-        for (int i = 0; i < shape.n_tokens; i++) {
-            bool fresh = span->begin == 0 || (size_t)i >= batch->size;
-            sum[i] = fresh ? lanes_zero() : batch->carried[at + (size_t)i];
+        for (size_t i = 0; i < AMX_TOKENS; i++) {
+            sum[i] = span->begin == 0 ? lanes_zero() : batch->carried[at + i];
         }
         if (shape.format == EW_MATRIX_INT4_OFFSET && groups != GROUP_ROW) {
-            find_offset_inputs(span, batch->first + at, batch->size);
+            find_offset_inputs(span, batch->first + at);
         }
         if (groups == GROUP_BLOCK && shape.type == EW_ACTIVATION_INT16) {
             add_span32(span, batch->first + at, shape, sum);
         } else {
-            add_span(span, batch->first + at, batch->size, shape, groups, sum);
+            add_span(span, batch->first + at, shape, groups, sum);
         }
-        for (int i = 0; i < shape.n_tokens && (size_t)i < batch->size; i++) {
-            size_t token = batch->first + at + (size_t)i;
+        for (size_t i = 0; i < AMX_TOKENS; i++) {
+            size_t token = batch->first + at + i;
             if (last) {
                 write_result(span, token, shape, groups, sum[i], y + token * y_stride, n_rows);
             } else {
-                batch->carried[at + (size_t)i] = sum[i];
+                batch->carried[at + i] = sum[i];
             }
         }
     }
@@ -291,7 +287,6 @@ LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape s
 
 LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
                                  amx_batch *batch, matmul_shape shape, group_kind groups, float *y, size_t y_stride) {
-    configure_tiles(batch->size);
     for (size_t tile = tile_begin; tile < tile_end; tile++) {
         amx_span span = {.tile = tile_at(w, tile), .x = x, .offset_inputs = batch->offset_inputs};
         size_t row = tile * EW_TILE_ROWS;
@@ -310,27 +305,13 @@ LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t t
     }
 }
 
-LANES_INLINE void multiply_shape(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
-                                 amx_batch *batch, matmul_shape shape, group_kind groups, float *y, size_t y_stride) {
-    if (batch->size > 8) {
-        shape.n_tokens = 16;
-        multiply_batch(w, tile_begin, tile_end, x, batch, shape, groups, y, y_stride);
-    } else if (batch->size > 4) {
-        shape.n_tokens = 8;
-        multiply_batch(w, tile_begin, tile_end, x, batch, shape, groups, y, y_stride);
-    } else {
-        shape.n_tokens = 4;
-        multiply_batch(w, tile_begin, tile_end, x, batch, shape, groups, y, y_stride);
-    }
-}
-
-/* A program for each combination; wider groups share one for all numbers of tokens. */
+/* A program for each combination of format and activations. */
 #define AMX_PROGRAM(name, format_, type_)                                                                             \
     static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,                 \
                      amx_batch *batch, float *y, size_t y_stride) {                                                    \
-        matmul_shape shape = {.format = format_, .type = type_, .n_tokens = AMX_TOKENS};                              \
+        matmul_shape shape = {.format = format_, .type = type_};                                                      \
         if (w->group == EW_BLOCK_COLS) {                                                                               \
-            multiply_shape(w, tile_begin, tile_end, x, batch, shape, GROUP_BLOCK, y, y_stride);                        \
+            multiply_batch(w, tile_begin, tile_end, x, batch, shape, GROUP_BLOCK, y, y_stride);                        \
         } else if (w->group == 0) {                                                                                    \
             multiply_batch(w, tile_begin, tile_end, x, batch, shape, GROUP_ROW, y, y_stride);                          \
         } else {                                                                                                       \
@@ -359,20 +340,32 @@ static amx_program *find_program(ew_matrix_format format, ew_activation_type typ
     return wide ? amx_symmetric_int16 : amx_symmetric_int8;
 }
 
+/* The tokens from `first` on. */
+static ew_activations tokens_from(const ew_activations *x, size_t first) {
+    ew_activations rest = *x;
+    rest.codes += first * x->n_blocks * ew_activation_block_bytes(x->type);
+    rest.sums += first * x->n_blocks;
+    rest.scales += first * ew_activation_scales_per_token(x);
+    rest.n_tokens -= first;
+    return rest;
+}
+
+/* Groups of 16 tokens in tile registers, what is left over with VNNI. */
 static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                        size_t y_stride) {
-    if (x->n_tokens < AMX_FEWEST) {
-        matmul(w, tile_begin, tile_end, x, y, y_stride);
-        return;
+    size_t whole = x->n_tokens < AMX_FEWEST ? 0 : x->n_tokens / AMX_TOKENS * AMX_TOKENS;
+    if (whole > 0) {
+        amx_program *program = find_program(w->format, x->type);
+        amx_batch batch;
+        configure_tiles();
+        for (batch.first = 0; batch.first < whole; batch.first += batch.count) {
+            batch.count = whole - batch.first < AMX_BATCH ? whole - batch.first : AMX_BATCH;
+            program(w, tile_begin, tile_end, x, &batch, y, y_stride);
+        }
+        _tile_release();
     }
-    amx_program *program = find_program(w->format, x->type);
-    amx_batch batch;
-    for (size_t token = 0; token < x->n_tokens; token += batch.count) {
-        size_t left = x->n_tokens - token, whole = left / AMX_TOKENS * AMX_TOKENS;
-        batch.first = token;
-        batch.size = whole > 0 ? AMX_TOKENS : left;
-        batch.count = whole == 0 ? left : whole < AMX_BATCH ? whole : AMX_BATCH;
-        program(w, tile_begin, tile_end, x, &batch, y, y_stride);
+    if (whole < x->n_tokens) {
+        ew_activations rest = tokens_from(x, whole);
+        matmul(w, tile_begin, tile_end, &rest, y + whole * y_stride, y_stride);
     }
-    _tile_release();
 }
