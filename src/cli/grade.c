@@ -24,8 +24,8 @@ typedef struct totals {
     size_t lines;     /* of the file, blank ones included */
 } totals;
 
-/* A member's text: a string as it is, a number as it is written; "" with *missing set for null and for no member. NULL when
- * it is something else or memory is out. Owned by the caller. */
+/* A member's text: a string as it is, a number as it is written; "" with *missing set for null and for no
+ * member. NULL when it is something else or memory is out. Owned by the caller. */
 static char *member_text(const json_t *object, const char *key, bool *missing) {
     const json_t *value = json_object_get(object, key);
     *missing = !value || json_is_null(value);
@@ -69,8 +69,8 @@ static ew_status print_json(const json_t *id, const ew_grade_result *result, ew_
     return ew_json_print(object, error);
 }
 
-static ew_status report(const grade_request *asked, const json_t *object, const ew_grade_result *result, size_t line,
-                        ew_error *error) {
+static ew_status report(const grade_request *asked, const json_t *object, const ew_grade_result *result,
+                        size_t line, ew_error *error) {
     char number[32];
     bool missing;
     const json_t *id = json_object_get(object, "id");
@@ -85,23 +85,29 @@ static ew_status report(const grade_request *asked, const json_t *object, const 
 }
 
 /* Grades what a line's object says; errors name the line. */
-static ew_status grade_object(const grade_request *asked, const json_t *object, totals *totals, ew_error *error) {
+static ew_status grade_object(const grade_request *asked, const json_t *object, totals *totals,
+                              ew_error *error) {
     bool no_reply, no_answer, no_gold, no_task, bare;
-    char *reply = member_text(object, "reply", &no_reply), *answer = member_text(object, "answer", &no_answer);
+    char *reply = member_text(object, "reply", &no_reply),
+         *answer = member_text(object, "answer", &no_answer);
     char *gold = member_text(object, "gold", &no_gold), *task = member_text(object, "task", &no_task);
-    ew_grade_options options = {.size = sizeof options, .task = (ew_grade_task)asked->task, .tolerance = asked->tolerance};
+    ew_grade_options options = {
+        .size = sizeof options, .task = (ew_grade_task)asked->task, .tolerance = asked->tolerance};
     ew_grade_result result = {.verdict = EW_VERDICT_NONE};
     ew_status status = EW_OK;
     int named = task && !no_task ? task_named(task) : asked->task;
     bare = no_reply;
     if (!reply || !answer || !gold || !task) {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: reply, answer, gold and task must be strings (or numbers)",
+        status = ew_fail(error, EW_ERROR_FORMAT,
+                         "%s line %zu: reply, answer, gold and task must be strings (or numbers)",
                          asked->path, totals->lines);
     } else if (no_gold || (!json_object_get(object, "reply") && !json_object_get(object, "answer"))) {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: an object with gold and with reply or answer is needed",
-                         asked->path, totals->lines);
+        status = ew_fail(error, EW_ERROR_FORMAT,
+                         "%s line %zu: an object with gold and with reply or answer is needed", asked->path,
+                         totals->lines);
     } else if (named < 0) {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: unknown task \"%s\"; auto, math, list and choice are known",
+        status = ew_fail(error, EW_ERROR_FORMAT,
+                         "%s line %zu: unknown task \"%s\"; auto, math, list and choice are known",
                          asked->path, totals->lines, task);
     } else if (!no_reply || !no_answer) {
         options.task = (ew_grade_task)named;
@@ -120,7 +126,8 @@ static ew_status grade_object(const grade_request *asked, const json_t *object, 
     return status;
 }
 
-static ew_status grade_line(const grade_request *asked, const char *line, size_t length, totals *totals, ew_error *error) {
+static ew_status grade_line(const grade_request *asked, const char *line, size_t length, totals *totals,
+                            ew_error *error) {
     json_error_t problem;
     if (strspn(line, " \t\r\n") == length) {
         return EW_OK;
@@ -128,8 +135,8 @@ static ew_status grade_line(const grade_request *asked, const char *line, size_t
     json_t *object = json_loadb(line, length, 0, &problem);
     ew_status status;
     if (!object || !json_is_object(object)) {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: not a JSON object%s%s", asked->path, totals->lines,
-                         object ? "" : ": ", object ? "" : problem.text);
+        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: not a JSON object%s%s", asked->path,
+                         totals->lines, object ? "" : ": ", object ? "" : problem.text);
     } else {
         status = grade_object(asked, object, totals, error);
     }
@@ -148,8 +155,8 @@ static ew_status grade_stream(const grade_request *asked, FILE *file, totals *to
         status = grade_line(asked, line, (size_t)length, totals, error);
     }
     if (status == EW_OK && !feof(file)) {
-        status = ew_fail(error, errno == ENOMEM ? EW_ERROR_MEMORY : EW_ERROR_IO, "cannot read %s: %s", asked->path,
-                         strerror(errno));
+        status = ew_fail(error, errno == ENOMEM ? EW_ERROR_MEMORY : EW_ERROR_IO, "cannot read %s: %s",
+                         asked->path, strerror(errno));
     }
     free(line);
     return status;
@@ -168,26 +175,33 @@ static ew_status grade_file(const grade_request *asked, totals *totals, ew_error
     return status;
 }
 
-static const char examples[] =
-    "  edgewise grade replies.jsonl\n"
-    "  edgewise grade --json replies.jsonl > verdicts.jsonl\n"
-    "  printf '%s\\n' '{\"id\": 1, \"reply\": \"So it is \\\\boxed{\\\\frac12}.\", \"gold\": \"0.5\"}' | edgewise grade -\n";
+static const char examples[] = "  edgewise grade replies.jsonl\n"
+                               "  edgewise grade --json replies.jsonl > verdicts.jsonl\n"
+                               "  printf '%s\\n' '{\"id\": 1, \"reply\": \"So it is "
+                               "\\\\boxed{\\\\frac12}.\", \"gold\": \"0.5\"}' | edgewise grade -\n";
 
 int ew_cli_grade(int argc, char **argv) {
     grade_request asked = {.path = NULL};
     const char *positionals[1];
     const ew_option options[] = {
-        {"json", 0, EW_OPTION_FLAG, &asked.json, .help = "print one JSON object a line: id, verdict, answer, normal"},
+        {"json", 0, EW_OPTION_FLAG, &asked.json,
+         .help = "print one JSON object a line: id, verdict, answer, normal"},
         {"task", 0, EW_OPTION_CHOICE, &asked.task, .help = "how to read answers, where a line does not say",
          .choices = task_names},
         {"tolerance", 0, EW_OPTION_NUMBER, &asked.tolerance, .argument = "T",
          .help = "numbers within T times the gold are right; 0 (default): exact", .least = 0, .most = 0.5},
     };
-    const ew_command command = {"grade", "FILE.jsonl",
-                                "Tell which answers are right. A line of the file is an object with gold and with reply (in which\n"
-                                "the final answer is searched) or answer (the answer itself), and maybe id and task. The verdict is\n"
-                                "right, wrong, or none when the reply has no final answer. \"-\" reads standard input.",
-                                examples, options, sizeof options / sizeof *options, 1, 1};
+    const ew_command command = {
+        "grade",
+        "FILE.jsonl",
+        "Tell which answers are right. A line of the file is an object with gold and with reply (in which\n"
+        "the final answer is searched) or answer (the answer itself), and maybe id and task. The verdict is\n"
+        "right, wrong, or none when the reply has no final answer. \"-\" reads standard input.",
+        examples,
+        options,
+        sizeof options / sizeof *options,
+        1,
+        1};
     int exit_code;
     if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
         return exit_code;
