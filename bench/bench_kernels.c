@@ -4,7 +4,7 @@
  *   bench_kernels [threads [rounds [set ...]]]
  *
  * Every round runs every set and every number of tokens once, so that a busy moment of the machine hits all alike; the
- * median of the rounds is printed, beside the bandwidth read in the same rounds. Times are the threads' own CPU time. */
+ * median of the rounds is printed, beside the bandwidth read and the units' peak in the same rounds. Times are the threads' own CPU time. */
 #include "base/memory.h"
 #include "kernel/kernel.h"
 
@@ -30,6 +30,7 @@ typedef struct {
     const uint64_t *memory; /* read instead when there are no kernels */
     size_t memory_words;
     size_t n_threads;
+    bool peak; /* measure the units' peak instead */
 } job;
 
 typedef struct {
@@ -46,6 +47,9 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
 static uint64_t read_memory(const uint64_t *words, size_t n) {
     uint64_t sums[8] = {0};
     for (size_t i = 0; i + 8 <= n; i += 8) {
@@ -56,8 +60,32 @@ static uint64_t read_memory(const uint64_t *words, size_t n) {
     return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
 }
 
+/* PEAK_LOOPS times 24 independent byte dot products of 64 products each, from register to register. */
+enum { PEAK_LOOPS = 500000, PEAK_PRODUCTS = 24 * 64 };
+
+static void run_peak(void) {
+#if defined(__x86_64__)
+    long n = PEAK_LOOPS;
+    __asm__ volatile("1:\n\t"
+                     ".irp register, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24\n\t"
+                     "vpdpbusd %%zmm0, %%zmm0, %%zmm\\register\n\t"
+                     ".endr\n\t"
+                     "dec %0\n\t"
+                     "jnz 1b\n\t"
+                     "vzeroupper"
+                     : "+r"(n)
+                     :
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                       "xmm12", "xmm13", "xmm14", "xmm15", "cc");
+#endif
+}
+
 static void work_share(worker *self) {
     const job *job = self->job;
+    if (job->peak) {
+        run_peak();
+        return;
+    }
     if (!job->kernels) {
         size_t share = job->memory_words / job->n_threads;
         self->sum = read_memory(job->memory + share * self->index, share);
@@ -180,7 +208,7 @@ typedef struct {
     size_t n_sets, n_rounds;
     ew_matrix matrices[N_MATRICES];
     ew_activations narrow[N_TYPES], wide[N_TYPES];
-    double seconds[MAX_SETS][N_TYPES][N_TOKENS][MAX_ROUNDS], reading[MAX_ROUNDS];
+    double seconds[MAX_SETS][N_TYPES][N_TOKENS][MAX_ROUNDS], reading[MAX_ROUNDS], peak[MAX_ROUNDS];
     size_t bytes;
     job job;
 } bench;
@@ -194,6 +222,11 @@ static void run_round(bench *b, size_t round) {
     job job = b->job;
     job.kernels = NULL;
     b->reading[round] = run(&job);
+    if (ew_kernels_find("avx512")) {
+        job.peak = true;
+        b->peak[round] = run(&job);
+        job.peak = false;
+    }
     for (size_t set = 0; set < b->n_sets; set++) {
         for (size_t type = 0; type < N_TYPES; type++) {
             for (size_t t = 0; t < N_TOKENS; t++) {
@@ -252,6 +285,10 @@ int main(int argc, char **argv) {
     }
     printf("%zu threads, %zu rounds, weights %.1f MB, read at %.1f GB/s\n", n_threads, b.n_rounds, 1e-6 * (double)b.bytes,
            (double)b.bytes / median(b.reading, b.n_rounds) / 1e9);
+    if (ew_kernels_find("avx512")) {
+        printf("VNNI, register to register: %.1f GMAC/s\n",
+               (double)n_threads * PEAK_LOOPS * PEAK_PRODUCTS / median(b.peak, b.n_rounds) / 1e9);
+    }
     printf("%-10s %-5s %6s %9s %9s %9s\n", "set", "acts", "tokens", "ms", "GB/s", "GMAC/s x planes");
     for (size_t set = 0; set < b.n_sets; set++) {
         for (size_t type = 0; type < N_TYPES; type++) {
