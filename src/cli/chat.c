@@ -37,7 +37,7 @@ static bool print_text(void *context, const char *text, size_t length) {
     if (length > 0) {
         here->last = text[length - 1];
     }
-    return fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0;
+    return ew_cli_print(text, length);
 }
 
 /* Forgets all messages but the system message. */
@@ -112,7 +112,7 @@ static void take_turn(chat *here, const char *line, size_t length) {
     ew_interrupt_watch(NULL);
     ew_interrupt_clear();
     if (here->last != '\n') {
-        putchar('\n');
+        print_text(here, "\n", 1);
     }
     if (status == EW_OK && reply.length > 0) {
         status = ew_conversation_add(conversation, "assistant", reply.text, reply.length, &error);
@@ -199,8 +199,9 @@ static int chat_with(chat *here, const char *model) {
                     here->engine.info.quantized ? "quantized" : "unquantized");
         }
         converse(here);
+        bool interrupted = ew_interrupted && !here->input.terminal;
         ew_chat_input_close(&here->input);
-        exit_code = here->failed ? EW_EXIT_ERROR : EW_EXIT_OK;
+        exit_code = interrupted ? EW_EXIT_INTERRUPTED : here->failed ? EW_EXIT_ERROR : EW_EXIT_OK;
     } else {
         exit_code = ew_cli_fail(&error);
     }

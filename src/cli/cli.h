@@ -27,6 +27,9 @@ int ew_cli_bench(int argc, char **argv);
  * silently, for EW_ERROR_CANCELLED). */
 int ew_cli_fail(const ew_error *error);
 
+/* Writes text to stdout at once, for replies that are read as they come. False when that failed. */
+bool ew_cli_print(const char *text, size_t length);
+
 /* Last thing of a subcommand: writes out what stdout holds back. A full disk or any other failure is told on
  * stderr and makes EW_EXIT_ERROR of EW_EXIT_OK; a reader that went away (a closed pipe) is no news and is not
  * told. */

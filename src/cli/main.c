@@ -35,15 +35,26 @@ int ew_cli_fail(const ew_error *error) {
     return EW_EXIT_ERROR;
 }
 
-int ew_cli_finish(int exit_code) {
-    errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        if (errno != EPIPE && errno != 0) {
-            fprintf(stderr, "edgewise: cannot write to standard output: %s\n", strerror(errno));
-        }
-        return exit_code == EW_EXIT_OK ? EW_EXIT_ERROR : exit_code;
+static int write_failure; /* errno of the first write by ew_cli_print that failed */
+
+bool ew_cli_print(const char *text, size_t length) {
+    if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) {
+        return true;
     }
-    return exit_code;
+    write_failure = write_failure ? write_failure : errno;
+    return false;
+}
+
+int ew_cli_finish(int exit_code) {
+    ew_cli_print("", 0);
+    if (!write_failure && !ferror(stdout)) {
+        return exit_code;
+    }
+    if (write_failure != EPIPE) {
+        fprintf(stderr, "edgewise: cannot write to standard output: %s\n",
+                write_failure ? strerror(write_failure) : "a write failed");
+    }
+    return exit_code == EW_EXIT_OK ? EW_EXIT_ERROR : exit_code;
 }
 
 static void print_help(void) {

@@ -19,7 +19,7 @@ static bool print_text(void *context, const char *text, size_t length) {
     if (length > 0) {
         *(char *)context = text[length - 1];
     }
-    return fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0;
+    return ew_cli_print(text, length);
 }
 
 static json_t *timings(const ew_reply *reply) {

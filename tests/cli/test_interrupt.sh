@@ -24,6 +24,16 @@ began = time.monotonic()
 output, told = process.communicate(timeout=300)
 check("perplexity", process.returncode == 130 and output == b"", process.returncode, output, told)
 
+# A chat that waits for a pipe is long work too.
+process = subprocess.Popen([command, "chat", model, "--weights", "f32", "--temperature", "0", "--max-tokens", "4"],
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+process.stdin.write(b"hi\n")
+process.stdin.flush()
+first = process.stdout.readline()
+time.sleep(0.5)
+process.send_signal(signal.SIGINT)
+check("a chat from a pipe", process.wait(timeout=60) == 130 and first, process.returncode, first)
+
 # Reads the terminal up to and with `text`; what was read beyond it waits for the next call.
 waiting = {}
 def read_until(fd, text, seconds=60):
