@@ -171,10 +171,10 @@ static ew_status write_padding(ew_gguf_writer *writer, uint64_t size, ew_error *
 }
 
 ew_status ew_gguf_writer_begin(ew_gguf_writer *writer, ew_error *error) {
+    ew_gguf_write_u32(writer, "general.alignment", EW_GGUF_ALIGNMENT);
     if (writer->metadata.failed || writer->tensors.failed || writer->sizes.failed || writer->keys.failed) {
         return ew_fail_memory(error, writer->metadata.length, "the header of a GGUF file");
     }
-    ew_gguf_write_u32(writer, "general.alignment", EW_GGUF_ALIGNMENT);
     if (writer->refused) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "cannot write %s: %s", writer->output.path, writer->refused);
     }

@@ -1,6 +1,5 @@
 /* Every allocation of `quantize` and of reading its result is made to fail once: one sentence, nothing lost,
  * nothing left on the disk. */
-#include "edgewise.h"
 
 #include "allocations.h"
 

@@ -1,44 +1,9 @@
-/* Every allocation of opening a tokenizer, encoding and rendering is made to fail once: the call must say so
- * and leak nothing. The linker sends the rooms' calls here (extra.cmake), Jansson's come by its own hook. */
+/* Every allocation of opening a tokenizer, encoding and rendering is made to fail: the call must say so and leak
+ * nothing. */
+#include "allocations.h"
 #include "text_support.h"
 
 #include "text/chat_template.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static long allocations_left = -1; /* -1: no limit */
-static bool only_one;              /* the one that fails is followed by others that do not */
-
-static bool fails(void) {
-    if (allocations_left < 0) {
-        return false;
-    }
-    if (allocations_left > 0) {
-        allocations_left--;
-        return false;
-    }
-    if (only_one) {
-        allocations_left = -1;
-    }
-    return true;
-}
-
-void *__wrap_malloc(size_t size) {
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size) {
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size) {
-    return fails() ? NULL : __real_realloc(memory, size);
-}
 
 /* ByteLevel alone would do; Digits, NFC, an added token and a template bring the other rooms' allocations in.
  */
@@ -57,7 +22,8 @@ static const char config[] =
     "{\"eos_token\": \"<|im_end|>\", \"chat_template\": \"{{ '<|im_start|>system\\\\nBe "
     "kind.<|im_end|>\\\\n' }}\"}";
 
-static ew_status work(ew_error *error) {
+static ew_status work(void *context, ew_error *error) {
+    (void)context;
     static const char text[] = "abab-ab 12 e\xcc\x81 <|im_start|> \xff";
     const ew_message message = {"user", text, sizeof text - 1};
     ew_tokenizer *tokenizer = NULL;
@@ -91,40 +57,16 @@ static ew_status work(ew_error *error) {
     return status;
 }
 
-static void fail_each(void) {
-    ew_error error = {0};
-    long n = 0;
-    for (;; n++) {
-        error = (ew_error){0};
-        allocations_left = n;
-        ew_status status = work(&error);
-        allocations_left = -1;
-        if (status == EW_OK) {
-            break;
-        }
-        /* Jansson calls a string that it has no memory for a syntax error. */
-        if (status != EW_ERROR_MEMORY && !strstr(error.message, "not valid JSON")) {
-            fail_msg("allocation %ld: %s", n, error.message);
-        }
-        assert_true(n < 10000);
-    }
-    assert_true(n > 50);
-}
-
 static void test_all_fail_from_one_on(void **state) {
     (void)state;
-    only_one = false;
-    json_set_alloc_funcs(__wrap_malloc, free);
-    fail_each();
+    all_fail_from_there = true;
+    assert_true(fail_every_allocation(work, NULL, LONG_MAX, 1) > 50);
 }
 
-/* Without Jansson: its scanner drops a character of a string when one allocation fails and the next does not.
- */
 static void test_only_one_fails(void **state) {
     (void)state;
-    only_one = true;
-    json_set_alloc_funcs(__real_malloc, free);
-    fail_each();
+    all_fail_from_there = false;
+    assert_true(fail_every_allocation(work, NULL, LONG_MAX, 1) > 50);
 }
 
 int main(void) {
