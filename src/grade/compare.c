@@ -446,6 +446,9 @@ static bool same_kind(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (a->kind == EW_BRACKET || b->kind == EW_BRACKET) {
         return a->kind == b->kind && same_bracket(c, a, b);
     }
+    if (a->kind == EW_CONDITION || b->kind == EW_CONDITION) {
+        return a->kind == b->kind && same_in_order(c, a, b);
+    }
     if (a->kind == EW_SET_OPERATION || b->kind == EW_SET_OPERATION) {
         return a->kind == b->kind && same_set_operation(c, a, b);
     }

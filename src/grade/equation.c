@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { TRIALS = 12, AGREEMENTS = 3 };
+enum { TRIALS = 12, LEAST_TRIALS = 6, AGREEMENTS = 3 };
 
 bool ew_same_symbol(const ew_expr *a, const ew_expr *b) {
     return a->kind == EW_SYMBOL && b->kind == EW_SYMBOL && a->text_length == b->text_length &&
@@ -54,7 +54,7 @@ static ew_ternary same_at_points(ew_comparison *c, const ew_expr *a, const ew_ex
             return EW_NO;
         }
         agreements += equal == EW_YES;
-        if (!contents->symbols || (agreements >= wanted && trial >= 3)) {
+        if (!contents->symbols || (agreements >= wanted && trial + 1 >= LEAST_TRIALS)) {
             break;
         }
     }
@@ -103,6 +103,10 @@ static bool same_based(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
 bool ew_same_scalar(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (a->kind == EW_NUMBER && b->kind == EW_NUMBER && c->tolerance <= 0) {
         return ew_rational_equal(a->number, b->number);
+    }
+    if (a->kind == EW_CALL && a->op == EW_MOD && b->kind == EW_CALL &&
+        b->op == EW_MOD) { /* residue classes */
+        return ew_same_answer(c, a->items[1], b->items[1]) && same_values(c, a, b);
     }
     if (a->kind == EW_BASED || b->kind == EW_BASED) {
         return same_based(c, a, b);
@@ -166,6 +170,9 @@ const ew_expr *ew_relation_value(ew_comparison *c, const ew_expr *relation) {
     if (relation->count == 2 && relation->ops[0] == 'i') {
         return relation->items[0]->kind == EW_SYMBOL ? relation->items[1] : NULL;
     }
+    if (relation->count == 2 && relation->ops[0] == 'e') {
+        return is_name(relation->items[0]) ? relation->items[1] : NULL;
+    }
     if (strspn(relation->ops, "=~") != last) {
         return NULL;
     }
@@ -203,7 +210,7 @@ static int constant_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b, 
     if (contents.structure || contents.plus_minus) {
         return 0;
     }
-    for (uint32_t trial = 0; trial < TRIALS && (agreements < AGREEMENTS || trial < 4); trial++) {
+    for (uint32_t trial = 0; trial < TRIALS && (agreements < AGREEMENTS || trial < LEAST_TRIALS); trial++) {
         ew_point point = point_at(c, trial, &contents, log_10);
         ew_value x = difference(&point, a->items[0], a->items[1]),
                  y = difference(&point, b->items[0], b->items[1]);
@@ -232,6 +239,17 @@ static bool is_application(const ew_expr *expr) {
            expr->items[1]->kind == EW_SYMBOL;
 }
 
+/* c > b > a for a < b < c */
+static bool reversed_equal(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; same && i < a->count; i++) {
+        same = (i + 1 == a->count ||
+                (a->ops[i] == turned(b->ops[a->count - 2 - i]) && !strchr("ie", a->ops[i]))) &&
+               ew_same_answer(c, a->items[i], b->items[a->count - 1 - i]);
+    }
+    return same;
+}
+
 bool ew_same_relation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     bool same_ops = a->count == b->count && memcmp(a->ops, b->ops, a->count - 1) == 0;
     if (same_ops) {
@@ -243,7 +261,10 @@ bool ew_same_relation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
             return true;
         }
     }
-    if (a->count == 2 && b->count == 2) {
+    if (reversed_equal(c, a, b)) {
+        return true;
+    }
+    if (a->count == 2 && b->count == 2 && a->ops[0] != 'e' && b->ops[0] != 'e') {
         int sign = constant_ratio(c, a, b, false);
         sign = sign ? sign : constant_ratio(c, a, b, true);
         char op = sign < 0 ? turned(b->ops[0]) : b->ops[0];

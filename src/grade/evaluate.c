@@ -462,6 +462,13 @@ static const ew_binding *bound(const ew_point *point, const ew_expr *name) {
     return binding;
 }
 
+static ew_value remainder_of(ew_point *point, ew_value a, ew_value b) {
+    if (!a.exact || !b.exact) {
+        return undefined();
+    }
+    return add(point, a, negate(multiply(point, b, rounded_down(point, divide(point, a, b)))));
+}
+
 enum { TERMS_LIMIT = 1000 };
 
 static ew_value sum_over(ew_point *point, const ew_expr *expr) {
@@ -488,6 +495,10 @@ static ew_value call(ew_point *point, const ew_expr *expr) {
     ew_function function = (ew_function)expr->op;
     if (function >= EW_SUM_OVER) {
         return sum_over(point, expr);
+    }
+    if (function == EW_MOD) {
+        ew_value value = ew_evaluate_expression(point, expr->items[0]);
+        return remainder_of(point, value, ew_evaluate_expression(point, expr->items[1]));
     }
     if (function == EW_DETERMINANT) {
         return determinant(point, expr->items[0]);
@@ -565,11 +576,13 @@ static ew_value variable(const ew_point *point, const ew_expr *expr) {
     if (point->integers) {
         return exact(ew_rational_small(2 + (int64_t)(hash % 13)));
     }
-    /* Near enough to 1 that a term of high degree is seen beside others, at one point or another. */
+    /* Near enough to 1 that a term of high degree is seen beside others, but once well above. */
     double unit = 0.7 + 0.27 * (double)(hash >> 11) / 9007199254740992.0;
-    double value = point->trial & 2 ? 1 / unit : unit;
-    if ((point->trial & 1) && (hash & 1)) {
-        value = -value;
+    double value = point->trial == 4 ? 100 * (unit - 0.67) : point->trial & 2 ? 1 / unit : unit;
+    if (point->trial &
+        1) { /* all negative, then signs by the bits of the name's last letter: x and y differ */
+        unsigned last = expr->text_length ? (unsigned char)expr->text[expr->text_length - 1] : 0;
+        value = point->trial == 1 || (last >> (point->trial / 2 - 1) & 1) ? -value : value;
     }
     return inexact(ew_complex_real(ew_real_from_double(value)));
 }
@@ -705,7 +718,7 @@ void ew_scan(const ew_expr *expr, ew_contents *contents) {
         contents->irrational |= expr->op <= EW_EXP;
         contents->integers_wanted |= expr->op == EW_FACTORIAL || expr->op == EW_BINOMIAL ||
                                      expr->op == EW_DOUBLE_FACTORIAL || expr->op == EW_GCD ||
-                                     expr->op == EW_LCM;
+                                     expr->op == EW_LCM || expr->op == EW_MOD;
         break;
     case EW_DEGREE:
         contents->degrees = true;

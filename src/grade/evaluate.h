@@ -17,7 +17,7 @@ typedef struct ew_value {
 typedef struct ew_point {
     ew_work *work;
     const struct ew_binding *bindings; /* the indices of the sums around */
-    uint32_t trial;                    /* even: all variables positive; odd: of either sign */
+    uint32_t trial;                    /* 0 to 11. Even: all variables positive; odd: of either sign */
     bool integers;                     /* variables are integers of 2..14, for factorials and the like */
     bool log_10;                       /* \log without a base is decimal, not natural */
     bool left_reals; /* set by evaluation: an even root or a logarithm of a negative number was taken on the

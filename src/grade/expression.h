@@ -74,6 +74,7 @@ typedef enum ew_function {
     EW_MAX,
     EW_MIN,
     EW_DETERMINANT,
+    EW_MOD, /* the remainder of items[0] by items[1] */
     EW_SUM_OVER,
     EW_PRODUCT_OVER /* items: the index, from, to, the term */
 } ew_function;
@@ -86,7 +87,8 @@ typedef struct ew_expr {
     uint16_t depth; /* of the tree below; limited, so that recursion over it is */
     uint32_t count, columns;
     struct ew_expr **items;
-    const char *ops; /* relations: '=' '<' '>' 'l' (<=) 'g' (>=) 'n' (not equal) 'i' (in) '~' (about) */
+    const char *ops; /* relations: '=' '<' '>' 'l' (<=) 'g' (>=) 'n' (not equal) 'i' (in) '~' (about) 'e'
+                        (congruent) */
     const char *text;
     size_t text_length;
     ew_rational number;

@@ -126,8 +126,12 @@ static bool says_more(ew_span answer, ew_span words, ew_span gold) {
 
 /* The last resort, where at least one of the answers is no mathematics: the same characters or the same
  * words. */
-static bool same_characters(ew_work *work, ew_span a, ew_span b) {
-    ew_span words = ew_text_words(work, a.text, a.length), others = ew_text_words(work, b.text, b.length);
+static bool same_characters(ew_work *work, ew_span a, ew_span b, bool text) {
+    ew_span words = {NULL, 0}, others = words;
+    if (text) { /* words have no case, formulas have */
+        words = ew_text_words(work, a.text, a.length);
+        others = ew_text_words(work, b.text, b.length);
+    }
     if (words.length > 0 && (ew_span_equal(words, others) || says_more(a, words, others))) {
         return true;
     }
@@ -159,7 +163,10 @@ static bool judge(grading *g, ew_span answer, ew_span gold, ew_expr **tree) {
             return ew_same_answer(&g->comparison, again, b);
         }
     }
-    return (a->kind == EW_TEXT || b->kind == EW_TEXT) && same_characters(work, answer, gold);
+    /* Numbers have had their exact say; anything else may still be written alike, like a condition that no
+     * set holds. */
+    return !(a->kind == EW_NUMBER && b->kind == EW_NUMBER) &&
+           same_characters(work, answer, gold, a->kind == EW_TEXT || b->kind == EW_TEXT);
 }
 
 /* The normal form; the answer's own text when it has none within the limits. */
@@ -303,7 +310,7 @@ static bool same_pair(grading *g, const candidate *a, const candidate *b, ew_gra
     }
     if (a->tree->kind == EW_TEXT || b->tree->kind == EW_TEXT) {
         return ew_same_answer(&g->comparison, a->tree, b->tree) ||
-               same_characters(&g->work, a->text, b->text);
+               same_characters(&g->work, a->text, b->text, true);
     }
     return ew_same_answer(&g->comparison, a->tree, b->tree) ||
            ew_same_answer(&g->comparison, b->tree, a->tree);

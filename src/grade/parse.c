@@ -130,6 +130,17 @@ static ew_expr *parse_signed_factor(ew_parser *parser) {
     return result;
 }
 
+/* value \bmod n, value (mod n) */
+static ew_expr *parse_modulus(ew_parser *parser, ew_expr *value) {
+    bool bracket = ew_accept(parser, T_OPEN);
+    parser->at++;
+    ew_expr *modulus = parse_signed_factor(parser);
+    if (!value || !modulus || (bracket && !ew_accept(parser, T_CLOSE))) {
+        return NULL;
+    }
+    return ew_expr_call(parser->work, EW_MOD, value, modulus);
+}
+
 ew_expr *ew_parse_product(ew_parser *parser) {
     ew_items factors = {0};
     ew_expr *first = ew_parse_factor(parser);
@@ -144,6 +155,11 @@ ew_expr *ew_parse_product(ew_parser *parser) {
             /* a * b / c is (a b) / c: all factors so far become the numerator */
             ew_expr *top = factors.count > 1 ? ew_items_expr(parser->work, EW_PRODUCT, &factors) : *last;
             next = ew_expr_binary(parser->work, EW_QUOTIENT, top, parse_signed_factor(parser));
+            factors = (ew_items){0};
+        } else if (ew_token_at(parser)->type == T_MOD ||
+                   (ew_token_at(parser)->type == T_OPEN && ew_token_ahead(parser, 1) == T_MOD)) {
+            next = parse_modulus(parser, factors.count > 1 ? ew_items_expr(parser->work, EW_PRODUCT, &factors)
+                                                           : *last);
             factors = (ew_items){0};
         } else if (mixed_behind(parser, *last)) {
             next = parse_mixed(parser, *last);

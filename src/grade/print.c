@@ -97,7 +97,7 @@ static const char *function_name(uint8_t op) {
         "acot",     "asec",  "acsc",  "sinh", "cosh", "tanh", "coth", "sech",      "csch",
         "asinh",    "acosh", "atanh", "ln",   "log",  "exp",  "sqrt", "root",      "abs",
         "floor",    "ceil",  "re",    "im",   "conj", "arg",  "sign", "factorial", "factorial2",
-        "binomial", "gcd",   "lcm",   "max",  "min",  "det",  "sum",  "product"};
+        "binomial", "gcd",   "lcm",   "max",  "min",  "det",  "mod",  "sum",       "product"};
     return op < sizeof names / sizeof *names ? names[op] : "?";
 }
 
@@ -111,6 +111,8 @@ static const char *relation_name(char op) {
         return " != ";
     case 'i':
         return " in ";
+    case 'e':
+        return " == ";
     case '~':
         return " ~ ";
     default:

@@ -42,6 +42,7 @@ typedef enum ew_token_type {
     T_AND,
     T_OR,
     T_ROW,
+    T_MOD, /* mod, \bmod, \pmod */
     T_AMPERSAND,
     T_FRAC,
     T_SQRT,
