@@ -27,7 +27,7 @@ typedef enum ew_status {
     EW_ERROR_UNSUPPORTED, /* well-formed, but something that Edgewise does not do; the message names it */
     EW_ERROR_CONTEXT,     /* the context (or the KV memory) is full */
     EW_ERROR_NUMERIC,     /* NaN or infinity where a number is needed */
-    EW_ERROR_CANCELLED    /* ew_cancel was called */
+    EW_ERROR_CANCELLED    /* ew_session_cancel was called */
 } ew_status;
 
 typedef struct ew_error {
@@ -48,7 +48,8 @@ typedef struct ew_error {
  *   between threads and sessions. Opening one that `edgewise quantize` made costs milliseconds.
  *
  *   A SESSION runs a model: it owns the threads and the memory of the KV cache. One thread at a time may use a session
- *   and its streams; only ew_session_cancel may be called from anywhere. Several sessions of one model run side by side.
+ *   and its streams; only ew_session_cancel may be called from anywhere. Several sessions of one model run side by
+ *   side.
  *
  *   A STREAM is one sequence of tokens in a session, with the KV cells that were computed for it. Streams are forked
  *   (the copy shares the cells until it diverges), truncated and evaluated together in batches.
@@ -97,7 +98,8 @@ typedef struct ew_model_options {
 #define EW_MODEL_OPTIONS_INIT {sizeof(ew_model_options), EW_WEIGHTS_AUTO, EW_KV_AUTO, NULL, 0}
 
 /* Opens a file that `edgewise quantize` made, another GGUF file, or a Hugging Face folder. `options` may be NULL.
- * The file must not change while the model is open. A chat template that is not recognised is no error here: it is one when a conversation is rendered. */
+ * The file must not change while the model is open. A chat template that is not recognised is no error here: it is one
+ * when a conversation is rendered. */
 EW_API ew_status ew_model_open(const char *path, const ew_model_options *options, ew_model **model, ew_error *error);
 /* After its sessions are closed. NULL is fine. */
 EW_API void ew_model_close(ew_model *model);
@@ -135,8 +137,8 @@ typedef struct ew_message {
 } ew_message;
 
 /* The prompt that a conversation becomes, ending in the header of the reply to come: as text (may be NULL) and as
- * tokens (may be NULL), both to be freed with ew_free. Special-token text in a message stays text. `thinking` matters to templates
- * that can turn it off. */
+ * tokens (may be NULL), both to be freed with ew_free. Special-token text in a message stays text. `thinking` matters
+ * to templates that can turn it off. */
 EW_API ew_status ew_render(const ew_model *model, const ew_message *messages, size_t n_messages, bool thinking,
                            char **text, int32_t **tokens, size_t *n_tokens, ew_error *error);
 
@@ -169,7 +171,7 @@ typedef struct ew_session_info {
     const char *instruction_set; /* the kernels in use: "avx512", "neon", ... */
     size_t kv_bytes;             /* held now, all streams together; shared cells once */
     size_t n_streams;
-    uint64_t n_evaluated;        /* tokens evaluated since the session was opened: what a cached prefix saves is not in it */
+    uint64_t n_evaluated;        /* tokens evaluated since the session was opened; a cached prefix is not in it */
 } ew_session_info;
 EW_API void ew_session_describe(const ew_session *session, ew_session_info *info);
 
@@ -193,8 +195,8 @@ typedef struct ew_input {
     bool wants_logits;
 } ew_input;
 
-/* Appends the tokens to their streams, in order, and computes: logits [number of inputs that want them][vocab_size] in the order of
- * the inputs (NULL if none wants them), hidden [n_inputs][d_model] after the final norm (NULL: not wanted). All
+/* Appends the tokens to their streams, in order, and computes: logits [inputs that want them][vocab_size] in the order
+ * of the inputs (NULL if none wants them), hidden [n_inputs][d_model] after the final norm (NULL: not wanted). All
  * streams belong to `session`. On error the streams are as they were before the call.
  * Errors: EW_ERROR_CONTEXT (a stream or the KV memory is full), EW_ERROR_NUMERIC (a logit is not finite),
  * EW_ERROR_CANCELLED, EW_ERROR_MEMORY, EW_ERROR_ARGUMENT. */

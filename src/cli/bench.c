@@ -200,7 +200,9 @@ static ew_status open_model(bench *b, ew_error *error) {
     }
     const ew_synthetic_options options = {
         .shape = ew_synthetic_shape_name((size_t)q->shape),
-        .format = q->scheme == 0 ? EW_MATRIX_INT4_SYMMETRIC : q->scheme == 1 ? EW_MATRIX_INT4_OFFSET : EW_MATRIX_INT8,
+        .format = q->scheme == 0   ? EW_MATRIX_INT4_SYMMETRIC
+                  : q->scheme == 1 ? EW_MATRIX_INT4_OFFSET
+                                   : EW_MATRIX_INT8,
         .group = q->group,
         .activations = q->activations == 0 ? EW_ACTIVATION_INT16 : EW_ACTIVATION_INT8,
         .context_length = 1 << 17,
@@ -216,8 +218,8 @@ static ew_status open_all(bench *b, ew_error *error) {
     if (status == EW_OK) {
         ew_session_options options = EW_SESSION_OPTIONS_INIT;
         options.n_threads = b->request.n_threads;
-        options.context_length = (b->request.context > b->request.prompt ? b->request.context : b->request.prompt) +
-                                 b->request.generate;
+        options.context_length =
+            (b->request.context > b->request.prompt ? b->request.context : b->request.prompt) + b->request.generate;
         status = ew_session_open(b->model, &options, &b->session, error);
     }
     if (status == EW_OK) {
@@ -285,9 +287,9 @@ static void print_table(const bench *b) {
     printf("%s, %s kernels, %zu threads; memory %.1f GB/s, units %.0f GMAC/s (INT8), load %.2f\n", m->cpu,
            b->session->kernels->name, m->n_threads, m->read_gbps, m->int8_gmacs, m->load);
     printf("%s: %.2f bits a weight read, %s activations\n\n", shape_name(b),
-           b->rows[0].cost.bytes > 0 ? 8 * ew_model_step_cost(b->model, 1, 1, 0).bytes /
-                                           ew_model_step_cost(b->model, 1, 1, 0).macs
-                                     : 0,
+           b->rows[0].cost.bytes > 0
+               ? 8 * ew_model_step_cost(b->model, 1, 1, 0).bytes / ew_model_step_cost(b->model, 1, 1, 0).macs
+               : 0,
            b->model->weights.activations == EW_ACTIVATION_INT16 ? "INT16" : "INT8");
     printf("phase    streams  context  tokens/s    step ms  spread  MB/step   GMAC/step  limit ms  share  checksum\n");
     for (size_t i = 0; i < b->n_rows; i++) {
@@ -352,10 +354,9 @@ static ew_status print_json(const bench *b, ew_error *error) {
     return ew_json_print(object, error);
 }
 
-static const char examples[] =
-    "  edgewise bench --shape qwen2.5-0.5b\n"
-    "  edgewise bench -m smollm2.gguf --streams 1,8 --context 1024 --shared-prefix 512\n"
-    "  EDGEWISE_ISA=avx2 edgewise bench --shape qwen2.5-1.5b --activations int8 --json\n";
+static const char examples[] = "  edgewise bench --shape qwen2.5-0.5b\n"
+                               "  edgewise bench -m smollm2.gguf --streams 1,8 --context 1024 --shared-prefix 512\n"
+                               "  EDGEWISE_ISA=avx2 edgewise bench --shape qwen2.5-1.5b --activations int8 --json\n";
 
 static int run(bench *b, const ew_command *command) {
     ew_error error;
@@ -383,10 +384,12 @@ static int run(bench *b, const ew_command *command) {
 }
 
 int ew_cli_bench(int argc, char **argv) {
-    bench b = {.request = {.shape = 1, .prompt = 512, .generate = 32, .shared_prefix = 256, .streams = "1,2,4,8,16",
-                           .group = 32}};
+    bench b = {
+        .request = {
+            .shape = 1, .prompt = 512, .generate = 32, .shared_prefix = 256, .streams = "1,2,4,8,16", .group = 32}};
     request *q = &b.request;
-    static const char *const schemes[] = {"symmetric", "offset", "int8", NULL}, *const types[] = {"int16", "int8", NULL};
+    static const char *const schemes[] = {"symmetric", "offset", "int8", NULL}, *const types[] = {"int16", "int8",
+                                                                                                  NULL};
     const char *names[16] = {0};
     for (size_t i = 0; i < 15 && ew_synthetic_shape_name(i); i++) {
         names[i] = ew_synthetic_shape_name(i);
@@ -395,8 +398,8 @@ int ew_cli_bench(int argc, char **argv) {
     const ew_option options[] = {
         {"shape", 0, EW_OPTION_CHOICE, &q->shape, .help = "random weights of this shape", .choices = names},
         {"model", 'm', EW_OPTION_TEXT, &q->file, .argument = "FILE", .help = "a model instead"},
-        {"prompt", 0, EW_OPTION_COUNT, &q->prompt, .argument = "N", .help = "tokens of the prompt; 0: no such row (512)",
-         .most = 1 << 16},
+        {"prompt", 0, EW_OPTION_COUNT, &q->prompt, .argument = "N",
+         .help = "tokens of the prompt; 0: no such row (512)", .most = 1 << 16},
         {"generate", 0, EW_OPTION_COUNT, &q->generate, .argument = "N",
          .help = "steps of each decode row and round; 0: no such rows (32)", .most = STEPS_MOST / ROUNDS},
         {"streams", 0, EW_OPTION_TEXT, &q->streams, .argument = "LIST", .help = "decode rows (1,2,4,8,16)"},
@@ -412,10 +415,15 @@ int ew_cli_bench(int argc, char **argv) {
         {"activations", 0, EW_OPTION_CHOICE, &q->activations, .help = "of a shape (int16)", .choices = types},
         {"json", 0, EW_OPTION_FLAG, &q->json, .help = "print one JSON object"},
     };
-    const ew_command command = {"bench", "",
+    const ew_command command = {"bench",
+                                "",
                                 "Measures prompt and decode speed, beside the limits that the memory's and the units' "
                                 "speed of the same run set.",
-                                examples, options, sizeof options / sizeof *options, 0, 0};
+                                examples,
+                                options,
+                                sizeof options / sizeof *options,
+                                0,
+                                0};
     int exit_code;
     const char *none[1];
     if (!ew_arguments_parse(&command, argc, argv, none, &exit_code)) {

@@ -71,7 +71,8 @@ ew_status ew_matrix_plan(ew_matrix_format format, size_t rows, size_t cols, size
     layout->n_blocks = (cols + EW_BLOCK_COLS - 1) / EW_BLOCK_COLS;
     layout->n_groups = group == 0 ? 1 : (cols + group - 1) / group;
     if (!plan_sizes(format, cols, group, layout)) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "a matrix of %zu rows and %zu columns does not fit memory", rows, cols);
+        return ew_fail(error, EW_ERROR_ARGUMENT, "a matrix of %zu rows and %zu columns does not fit memory", rows,
+                       cols);
     }
     return EW_OK;
 }

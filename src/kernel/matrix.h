@@ -13,7 +13,7 @@
  *   scales   group > 0: F16 [n_tiles][n_groups][16 rows]; group 0: F32 [n_tiles][16 rows]; none for F32 and BF16
  *   offsets  as scales, for INT4_OFFSET only
  *
- * In one allocation or tensor the three lie behind each other in that order, each starting at a multiple of 64 bytes. */
+ * In one allocation or tensor the three lie behind each other in that order, each at a multiple of 64 bytes. */
 #ifndef EW_KERNEL_MATRIX_H
 #define EW_KERNEL_MATRIX_H
 

@@ -351,9 +351,9 @@ static void read_cell(const ew_attention *attention, size_t position, bool is_ke
     const float *scales = (const float *)(const void *)(page + (is_key ? layout->k_scales_at : layout->v_scales_at));
     for (size_t c = 0; c < dim; c++) {
         size_t g = c / layout->grain;
-        out[c] = is_key ? scales[g * EW_PAGE_POSITIONS + slot] *
-                              (float)codes[(c / 4 * EW_PAGE_POSITIONS + slot) * 4 + c % 4]
-                        : scales[slot * layout->n_scales + g] * (float)codes[slot * layout->padded_dim + c];
+        out[c] =
+            is_key ? scales[g * EW_PAGE_POSITIONS + slot] * (float)codes[(c / 4 * EW_PAGE_POSITIONS + slot) * 4 + c % 4]
+                   : scales[slot * layout->n_scales + g] * (float)codes[slot * layout->padded_dim + c];
     }
 }
 

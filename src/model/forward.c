@@ -155,7 +155,8 @@ static void store_task(void *context, size_t begin, size_t end) {
         size_t position = p->rows[row].position;
         uint8_t *page = p->rows[row].stream->cells.pages[position / EW_PAGE_POSITIONS];
         for (size_t head = 0; head < config->n_kv_heads; head++) {
-            p->kernels->store_kv(&p->session->pages.layout, page + ew_page_offset(&p->session->pages, s->layer_index, head),
+            p->kernels->store_kv(&p->session->pages.layout,
+                                 page + ew_page_offset(&p->session->pages, s->layer_index, head),
                                  position % EW_PAGE_POSITIONS, k + head * head_dim, v + head * head_dim);
         }
     }
@@ -209,8 +210,8 @@ static void attend_rows(const step *s, size_t kv_head, size_t first_head, size_t
     }
 }
 
-/* Items are (KV head, span): spans that follow each other read the same head, of which streams with a common prefix share
- * pages, so that these come from memory once. */
+/* Items are (KV head, span): spans that follow each other read the same head, of which streams with a common prefix
+ * share pages, so that these come from memory once. */
 static void attend_task(void *context, size_t begin, size_t end) {
     const step *s = context;
     const pass *p = s->pass;
@@ -358,8 +359,7 @@ static ew_status run_head(const pass *p, float *logits, float *hidden, ew_error 
         linear_add(&head, &p->session->model->weights.head, logits, vocab_size);
         linear_run(&head);
     }
-    if ((n > 0 && !all_finite(p, logits, n * vocab_size)) ||
-        (hidden && !all_finite(p, hidden, p->n_rows * d_model))) {
+    if ((n > 0 && !all_finite(p, logits, n * vocab_size)) || (hidden && !all_finite(p, hidden, p->n_rows * d_model))) {
         return ew_fail(error, EW_ERROR_NUMERIC,
                        "the model's output is not a number: its weights or activations overflow; "
                        "`edgewise inspect --check` looks for bad weights");

@@ -13,8 +13,8 @@ typedef struct ew_row {
     bool wants_logits;
 } ew_row;
 
-/* Runs n_rows <= workspace.n_rows rows: writes their K and V cells, logits [rows that want them][vocab_size] in row order
- * (may be NULL if none does), hidden [n_rows][d_model] after the final norm (may be NULL).
+/* Runs n_rows <= workspace.n_rows rows: writes their K and V cells, logits [rows that want them][vocab_size] in row
+ * order (may be NULL if none does), hidden [n_rows][d_model] after the final norm (may be NULL).
  * EW_ERROR_NUMERIC when a logit or a wanted hidden state is not finite. */
 ew_status ew_forward(ew_session *session, const ew_row *rows, size_t n_rows, float *logits, float *hidden,
                      ew_error *error);

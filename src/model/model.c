@@ -79,8 +79,8 @@ static ew_status load_text(ew_model *model, const char *path, const ew_model_opt
         return ew_fail(error, EW_ERROR_FORMAT, "%s: the tokenizer has %zu tokens, the model only %zu", path, n_tokens,
                        model->config.vocab_size);
     }
-    status = ew_chat_template_open(model->tokenizer, options->chat_template, &model->chat_template,
-                                   &model->template_error);
+    status =
+        ew_chat_template_open(model->tokenizer, options->chat_template, &model->chat_template, &model->template_error);
     model->has_template = status == EW_OK;
     if (status == EW_ERROR_MEMORY || (status != EW_OK && options->chat_template)) {
         return ew_fail(error, status, "%s", model->template_error.message);

@@ -17,7 +17,8 @@ ew_status ew_read_options(const void *given, void *known, size_t known_size, con
     const unsigned char *bytes = given;
     for (size_t i = known_size; i < size; i++) {
         if (bytes[i] != 0) {
-            return ew_fail(error, EW_ERROR_ARGUMENT, "%s has fields that this version of the library does not know", what);
+            return ew_fail(error, EW_ERROR_ARGUMENT, "%s has fields that this version of the library does not know",
+                           what);
         }
     }
     memset(known, 0, known_size);

@@ -84,11 +84,11 @@ typedef struct evaluation {
     ew_session *session;
     const ew_input *inputs;
     size_t n_inputs;
-    ew_row *rows;    /* [n_inputs] */
-    size_t *order;   /* [n_inputs] */
-    float *logits;   /* of the inputs that want them, in the order of the inputs */
+    ew_row *rows;  /* [n_inputs] */
+    size_t *order; /* [n_inputs] */
+    float *logits; /* of the inputs that want them, in the order of the inputs */
     float *hidden;
-    float *scratch;  /* logits of one chunk's rows, where their order is not that of the inputs */
+    float *scratch; /* logits of one chunk's rows, where their order is not that of the inputs */
     bool in_order;
 } evaluation;
 
@@ -115,7 +115,8 @@ static ew_status append_token(ew_session *session, ew_stream *stream, int32_t to
     return EW_OK;
 }
 
-/* Appends all tokens, and lists the rows stream by stream. Stops at the first error; *n_appended tells how many inputs were taken. */
+/* Appends all tokens, and lists the rows in the order of the inputs. Stops at the first error; *n_appended tells how
+ * many inputs were taken. */
 static ew_status append_tokens(evaluation *e, size_t *n_appended, ew_error *error) {
     e->in_order = true;
     for (*n_appended = 0; *n_appended < e->n_inputs; ++*n_appended) {
@@ -140,12 +141,9 @@ static ew_status append_tokens(evaluation *e, size_t *n_appended, ew_error *erro
 static bool streams_are_together(const evaluation *e) {
     for (size_t i = 1; i < e->n_inputs; i++) {
         const ew_stream *stream = e->rows[i].stream;
-        if (stream != e->rows[i - 1].stream) {
-            /* the first row of a run must be the stream's first new position */
-            for (size_t j = 0; j < i; j++) {
-                if (e->rows[j].stream == stream) {
-                    return false;
-                }
+        for (size_t j = 0; stream != e->rows[i - 1].stream && j < i; j++) {
+            if (e->rows[j].stream == stream) {
+                return false;
             }
         }
     }
@@ -184,8 +182,8 @@ static ew_status reserve_cells(const evaluation *e, ew_error *error) {
         ew_stream *stream = e->inputs[e->order[i]].stream;
         bool first = i == 0 || e->rows[i - 1].stream != stream;
         if (first) {
-            ew_status status = ew_page_table_reserve(&e->session->pages, &stream->cells, e->rows[i].position,
-                                                     stream->length, error);
+            ew_status status =
+                ew_page_table_reserve(&e->session->pages, &stream->cells, e->rows[i].position, stream->length, error);
             if (status != EW_OK) {
                 return status;
             }
@@ -304,8 +302,8 @@ ew_status ew_evaluate(ew_session *session, const ew_input *inputs, size_t n_inpu
     evaluation e = {.session = session, .inputs = inputs, .n_inputs = n_inputs, .logits = logits, .hidden = hidden};
     e.rows = ew_allocate(n_inputs, sizeof *e.rows);
     e.order = ew_allocate(n_inputs, sizeof *e.order);
-    ew_status status = e.rows && e.order ? evaluate(&e, error)
-                                         : ew_fail_memory(error, n_inputs * sizeof *e.rows, "a batch");
+    ew_status status =
+        e.rows && e.order ? evaluate(&e, error) : ew_fail_memory(error, n_inputs * sizeof *e.rows, "a batch");
     free(e.rows);
     free(e.order);
     return status;

@@ -57,8 +57,8 @@ typedef struct maker {
 
 static ew_status own(maker *m, void *memory, size_t bytes) {
     ew_model_weights *weights = &m->model->weights;
-    if (!memory || !ew_grow((void **)&weights->owned, &weights->owned_capacity, weights->n_owned + 1,
-                            sizeof *weights->owned)) {
+    if (!memory ||
+        !ew_grow((void **)&weights->owned, &weights->owned_capacity, weights->n_owned + 1, sizeof *weights->owned)) {
         free(memory);
         return ew_fail_memory(m->error, bytes, "a synthetic model");
     }
@@ -126,8 +126,12 @@ static ew_status make_layer(maker *m, const ew_synthetic_options *options, ew_la
         ew_matrix *matrix;
         size_t rows, cols;
     } matrices[] = {
-        {&layer->q, q, d},          {&layer->k, kv, d},           {&layer->v, kv, d},
-        {&layer->o, d, q},          {&layer->gate, config->d_ff, d}, {&layer->up, config->d_ff, d},
+        {&layer->q, q, d},
+        {&layer->k, kv, d},
+        {&layer->v, kv, d},
+        {&layer->o, d, q},
+        {&layer->gate, config->d_ff, d},
+        {&layer->up, config->d_ff, d},
         {&layer->down, d, config->d_ff},
     };
     ew_status status = make_vector(m, d, 1.0f, &layer->attn_norm);
@@ -135,8 +139,8 @@ static ew_status make_layer(maker *m, const ew_synthetic_options *options, ew_la
         status = make_vector(m, d, 1.0f, &layer->ffn_norm);
     }
     for (size_t i = 0; status == EW_OK && i < sizeof matrices / sizeof *matrices; i++) {
-        status = make_matrix(m, options->format, matrices[i].rows, matrices[i].cols, options->group,
-                             matrices[i].matrix);
+        status =
+            make_matrix(m, options->format, matrices[i].rows, matrices[i].cols, options->group, matrices[i].matrix);
     }
     if (status == EW_OK && config->qkv_bias) {
         status = make_vector(m, q, 0.01f, &layer->q_bias);

@@ -105,7 +105,7 @@ static ew_status load_layer(const loader *l, const ew_config *config, size_t ind
     ew_layer *layer = &l->weights->layers[index];
     size_t q_width = config->n_heads * config->head_dim, kv_width = config->n_kv_heads * config->head_dim;
     const matrix_entry matrices[] = {
-        {"attn_q.weight", &layer->q},      {"attn_k.weight", &layer->k},  {"attn_v.weight", &layer->v},
+        {"attn_q.weight", &layer->q},      {"attn_k.weight", &layer->k},      {"attn_v.weight", &layer->v},
         {"attn_output.weight", &layer->o}, {"ffn_gate.weight", &layer->gate}, {"ffn_up.weight", &layer->up},
         {"ffn_down.weight", &layer->down},
     };
@@ -160,8 +160,7 @@ static ew_status load(const loader *l) {
 
 ew_status ew_weights_from_file(const ew_edgewise_file *file, ew_model_weights *weights, ew_error *error) {
     *weights = (ew_model_weights){.quantized = true, .activations = file->activations, .kv_grain = file->kv_grain};
-    const loader l = {
-        .checkpoint = file->checkpoint, .file = file, .views = true, .weights = weights, .error = error};
+    const loader l = {.checkpoint = file->checkpoint, .file = file, .views = true, .weights = weights, .error = error};
     ew_status status = load(&l);
     if (status != EW_OK) {
         ew_weights_free(weights);
@@ -169,16 +168,12 @@ ew_status ew_weights_from_file(const ew_edgewise_file *file, ew_model_weights *w
     return status;
 }
 
-ew_status ew_weights_unquantized(const ew_checkpoint *checkpoint, const ew_edgewise_file *file,
-                                 ew_matrix_format format, ew_pool *pool, ew_model_weights *weights, ew_error *error) {
+ew_status ew_weights_unquantized(const ew_checkpoint *checkpoint, const ew_edgewise_file *file, ew_matrix_format format,
+                                 ew_pool *pool, ew_model_weights *weights, ew_error *error) {
     enum { DEFAULT_KV_GRAIN = 32 };
     *weights = (ew_model_weights){.kv_grain = file ? file->kv_grain : DEFAULT_KV_GRAIN};
-    const loader l = {.checkpoint = checkpoint,
-                      .file = file,
-                      .format = format,
-                      .pool = pool,
-                      .weights = weights,
-                      .error = error};
+    const loader l = {
+        .checkpoint = checkpoint, .file = file, .format = format, .pool = pool, .weights = weights, .error = error};
     ew_status status = load(&l);
     if (status != EW_OK) {
         ew_weights_free(weights);

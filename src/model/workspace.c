@@ -46,8 +46,8 @@ ew_status ew_workspace_allocate(const ew_model *model, size_t n_rows, ew_workspa
 }
 
 void ew_workspace_free(ew_workspace *w) {
-    float *rows[] = {w->residual, w->normed, w->q,  w->attended,  w->k,      w->v,
-                     w->gate,     w->up,     w->projected, w->cosine, w->sine};
+    float *rows[] = {w->residual, w->normed, w->q,         w->attended, w->k,   w->v,
+                     w->gate,     w->up,     w->projected, w->cosine,   w->sine};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         free(rows[i]);
     }

@@ -137,8 +137,8 @@ static ew_status record(generation *g, int32_t token, ew_error *error) {
         return ew_fail_memory(error, reply->n_tokens * sizeof *reply->tokens, "the reply's tokens");
     }
     if (g->options->log_probabilities) {
-        reply->log_probabilities[reply->n_tokens] = (float)ew_log_probability(
-            g->logits, g->model->config.vocab_size, g->options->sampling.temperature, token);
+        reply->log_probabilities[reply->n_tokens] =
+            (float)ew_log_probability(g->logits, g->model->config.vocab_size, g->options->sampling.temperature, token);
     }
     reply->tokens[reply->n_tokens++] = token;
     ew_sampler_see(&g->sampler, token);

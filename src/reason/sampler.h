@@ -30,8 +30,8 @@ void ew_sampler_free(ew_sampler *sampler); /* safe on {0} */
 /* The token stands in prompt or reply: the penalty applies to it from now on. */
 void ew_sampler_see(ew_sampler *sampler, int32_t token);
 
-/* Steps 1 to 6 on logits[vocab_size]: order[0 .. n_kept - 1] and their probabilities, which sum to 1. EW_ERROR_NUMERIC when a
- * logit is NaN or +infinity, or all are -infinity. */
+/* Steps 1 to 6 on logits[vocab_size]: order[0 .. n_kept - 1] and their probabilities, which sum to 1. EW_ERROR_NUMERIC
+ * when a logit is NaN or +infinity, or all are -infinity. */
 ew_status ew_sampler_candidates(ew_sampler *sampler, const float *logits, ew_error *error);
 
 /* All steps. */

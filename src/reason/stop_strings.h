@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The first place at or after `from` minus the longest stop string where one stands in text[length]; false if none does.
- * Of two at one place either will do: both cut there. */
+/* The first place in text[length], at or after `from` minus the longest stop string, where one stands; false if none
+ * does. Of two at one place either will do: both cut there. */
 bool ew_find_stop(const char *text, size_t length, size_t from, const char *const *stop, size_t n_stop, size_t *at);
 
 /* Bytes of text[length] that belong to no beginning of a stop string at its end. */

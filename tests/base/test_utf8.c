@@ -22,12 +22,11 @@ static void test_broken(void **state) {
         const char *bytes;
         size_t length, broken;
         bool cut;
-    } cases[] = {
-        {"\x80", 1, 1, false},          {"\xc0\xaf", 2, 1, false},     {"\xc1\xbf", 2, 1, false},
-        {"\xe0\x80\xaf", 3, 1, false},  {"\xed\xa0\x80", 3, 1, false}, {"\xf4\x90\x80\x80", 4, 1, false},
-        {"\xf5", 1, 1, false},          {"\xff", 1, 1, false},         {"\xc3", 1, 1, true},
-        {"\xe6\x97", 2, 2, true},       {"\xe6\x97x", 3, 2, false},    {"\xf0\x9f\x91", 3, 3, true},
-        {"\xf0\x9f\x91x", 4, 3, false}, {"\xf0\x80", 2, 1, false}};
+    } cases[] = {{"\x80", 1, 1, false},          {"\xc0\xaf", 2, 1, false},     {"\xc1\xbf", 2, 1, false},
+                 {"\xe0\x80\xaf", 3, 1, false},  {"\xed\xa0\x80", 3, 1, false}, {"\xf4\x90\x80\x80", 4, 1, false},
+                 {"\xf5", 1, 1, false},          {"\xff", 1, 1, false},         {"\xc3", 1, 1, true},
+                 {"\xe6\x97", 2, 2, true},       {"\xe6\x97x", 3, 2, false},    {"\xf0\x9f\x91", 3, 3, true},
+                 {"\xf0\x9f\x91x", 4, 3, false}, {"\xf0\x80", 2, 1, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool cut = false;
         assert_int_equal(ew_utf8_decode(cases[i].bytes, cases[i].length, NULL), 0);

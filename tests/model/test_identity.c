@@ -54,10 +54,10 @@ static int32_t token_at(size_t stream, size_t position, size_t vocab) {
 
 /* How the target sequence is run. */
 typedef enum manner {
-    ALONE,     /* from an empty stream */
-    AMONG,     /* interleaved token by token with other streams */
-    CACHED,    /* after a longer text of which only a prefix is kept */
-    FORKED     /* on a fork, while the parent has gone another way */
+    ALONE,  /* from an empty stream */
+    AMONG,  /* interleaved token by token with other streams */
+    CACHED, /* after a longer text of which only a prefix is kept */
+    FORKED  /* on a fork, while the parent has gone another way */
 } manner;
 
 static void run_among_others(ew_session *session, ew_stream *target, const int32_t *ids, size_t vocab, float *logits) {

@@ -162,10 +162,8 @@ static void what_makes_no_sense_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sets_equal_the_goldens),
-        cmocka_unit_test(greedy_takes_the_smaller_id_of_equals),
-        cmocka_unit_test(the_penalty_lowers_what_was_seen),
-        cmocka_unit_test(draws_follow_the_probabilities),
+        cmocka_unit_test(sets_equal_the_goldens),           cmocka_unit_test(greedy_takes_the_smaller_id_of_equals),
+        cmocka_unit_test(the_penalty_lowers_what_was_seen), cmocka_unit_test(draws_follow_the_probabilities),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

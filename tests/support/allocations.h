@@ -50,8 +50,8 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size) {
     return allocation_fails() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
-/* Jansson 2.14 does not survive an allocation that fails among others that do not: it loses a character of a string, and
- * may then meet an assertion of its own. Once it has met a failure, it meets no success until the run is over. */
+/* Jansson 2.14 does not survive an allocation that fails among others that do not: it loses a character of a string,
+ * and may then meet an assertion of its own. Once it has met a failure, it meets no success until the run is over. */
 static bool jansson_failed;
 
 static inline void *jansson_allocate(size_t size) {
@@ -60,8 +60,8 @@ static inline void *jansson_allocate(size_t size) {
 }
 
 /* Makes the first, the second, ... allocation of `run` fail, until it gets through without a failure. Every failed
- * run must return EW_ERROR_MEMORY with a sentence (after a failure in Jansson any status will do). From `dense` runs on only every `stride`-th is tried. Returns how many allocations
- * there are. */
+ * run must return EW_ERROR_MEMORY with a sentence (after a failure in Jansson any status will do). From `dense` runs on
+ * only every `stride`-th is tried. Returns how many allocations there are. */
 static inline long fail_every_allocation(ew_status (*run)(void *context, ew_error *error), void *context, long dense,
                                          long stride) {
     json_set_alloc_funcs(jansson_allocate, free);
