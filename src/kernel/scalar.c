@@ -314,7 +314,7 @@ static void attend_row(const ew_attention *attention, size_t row) {
         query[c] = quantize_value(x[c], scale, CODE_MAX_16);
     }
     scale = scale * attention->softmax_scale;
-    softmax_state state, run;
+    softmax_state state = {.maximum = -INFINITY}, run;
     size_t n = attention->n_positions[row];
     for (size_t begin = 0; begin < n; begin += EW_ATTENTION_PARTIAL) {
         size_t end = begin + EW_ATTENTION_PARTIAL < n ? begin + EW_ATTENTION_PARTIAL : n;
