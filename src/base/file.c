@@ -109,9 +109,18 @@ ew_status ew_read_file(const char *path, size_t limit, char **text, size_t *leng
     return EW_OK;
 }
 
-ew_status ew_output_open(const char *path, ew_output *output, ew_error *error) {
+/* The rename of a commit would replace a device or a pipe by a file. */
+static ew_status refuse_special(const char *path, ew_error *error) {
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        return ew_fail(error, EW_ERROR_IO, "cannot write %s: it is %s, not a regular file", path,
+                       S_ISDIR(status.st_mode) ? "a folder" : "a special file");
+    }
+    return EW_OK;
+}
+
+static ew_status open_output(const char *path, ew_output *output, ew_error *error) {
     static const char suffix[] = ".XXXXXX";
-    *output = (ew_output){0};
     size_t length = strlen(path);
     output->path = ew_copy_text(path, length);
     output->temporary = malloc(length + sizeof suffix);
@@ -139,6 +148,18 @@ ew_status ew_output_open(const char *path, ew_output *output, ew_error *error) {
         return ew_fail_memory(error, BUFSIZ, "an output file");
     }
     return EW_OK;
+}
+
+ew_status ew_output_open(const char *path, ew_output *output, ew_error *error) {
+    *output = (ew_output){0};
+    ew_status status = refuse_special(path, error);
+    if (status != EW_OK) {
+        return status;
+    }
+    char *target = realpath(path, NULL); /* what a symbolic link names is replaced, not the link */
+    status = open_output(target ? target : path, output, error);
+    free(target);
+    return status;
 }
 
 ew_status ew_output_write(ew_output *output, const void *bytes, size_t length, ew_error *error) {

@@ -63,7 +63,21 @@ static void outputs_appear_only_when_committed(void **state) {
     assert_int_equal(ew_read_file(path, 5, &text, &length, &error), EW_OK);
     assert_string_equal(text, "hello");
     free(text);
+    char link[64];
+    snprintf(link, sizeof link, "%s-link", path);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(ew_output_open(link, &output, &error), EW_OK);
+    assert_int_equal(ew_output_write(&output, "through", 7, &error), EW_OK);
+    assert_int_equal(ew_output_commit(&output, &error), EW_OK);
+    assert_int_equal(ew_read_file(path, 7, &text, &length, &error), EW_OK);
+    assert_string_equal(text, "through");
+    free(text);
+    unlink(link);
     unlink(path);
+    assert_int_equal(ew_output_open("/dev/null", &output, &error), EW_ERROR_IO);
+    assert_non_null(strstr(error.message, "special file"));
+    assert_int_equal(ew_output_open("/tmp", &output, &error), EW_ERROR_IO);
+    ew_output_abandon(&output);
     assert_int_equal(ew_map_file("/tmp", &mapping, &error), EW_ERROR_IO);
     assert_non_null(strstr(error.message, "folder"));
 }
