@@ -83,8 +83,7 @@ static bool is_collection(const ew_expr *expr) {
 }
 
 static bool is_list_bracket(const ew_comparison *c, const ew_expr *expr) {
-    return expr->kind == EW_BRACKET && expr->open == '[' && expr->close == ']' &&
-           (c->list || expr->count != 2);
+    return expr->kind == EW_BRACKET && expr->open == '[' && expr->close == ']' && (c->list || expr->count != 2);
 }
 
 static bool is_closed_pair(const ew_expr *expr) {
@@ -116,8 +115,7 @@ static bool members(ew_comparison *c, const ew_expr *expr, const ew_expr **items
 
 /* The name that an item x = 5 assigns to; NULL for anything else. */
 static const ew_expr *assigned(const ew_expr *item) {
-    return item->kind == EW_RELATION && item->count == 2 && item->ops[0] == '=' &&
-                   item->items[0]->kind == EW_SYMBOL
+    return item->kind == EW_RELATION && item->count == 2 && item->ops[0] == '=' && item->items[0]->kind == EW_SYMBOL
                ? item->items[0]
                : NULL;
 }
@@ -224,8 +222,7 @@ static const ew_expr *sum_of_matrices(ew_comparison *c, const ew_expr *expr) {
     ew_expr *terms = ew_expr_new(c->work, EW_LIST, expr->count), *result;
     for (uint32_t i = 0; terms && i < expr->count; i++) {
         const ew_expr *term = as_vector(c, expr->items[i]), *first = terms->items[0];
-        if (term->kind != EW_MATRIX ||
-            (i > 0 && (term->count != first->count || term->columns != first->columns))) {
+        if (term->kind != EW_MATRIX || (i > 0 && (term->count != first->count || term->columns != first->columns))) {
             return expr;
         }
         terms->items[i] = (ew_expr *)(uintptr_t)term; /* read only from here on */
@@ -266,8 +263,7 @@ static const ew_expr *as_matrix(ew_comparison *c, const ew_expr *expr) {
     if (expr->kind == EW_SUM) {
         return sum_of_matrices(c, expr);
     }
-    if (expr->kind == EW_POWER && expr->items[0]->kind == EW_MATRIX &&
-        ew_expr_is_symbol(expr->items[1], 'T')) {
+    if (expr->kind == EW_POWER && expr->items[0]->kind == EW_MATRIX && ew_expr_is_symbol(expr->items[1], 'T')) {
         return transposed(c, expr->items[0]);
     }
     if (expr->kind != EW_PRODUCT && expr->kind != EW_QUOTIENT && expr->kind != EW_NEGATIVE) {
@@ -342,9 +338,8 @@ static const ew_expr *as_unit(ew_comparison *c, const ew_expr *expr) {
         ew_rational_to_int64(last->items[1]->number, &power)) {
         last = last->items[0];
     }
-    if (!last || c->symmetric || last->kind != EW_SYMBOL || !last->spaced || last->text_length != 1 ||
-        power < 1 || power > 3 || !strchr(power == 1 ? "mgshL" : "m", last->text[0]) ||
-        expr->items[0]->kind != EW_NUMBER) {
+    if (!last || c->symmetric || last->kind != EW_SYMBOL || !last->spaced || last->text_length != 1 || power < 1 ||
+        power > 3 || !strchr(power == 1 ? "mgshL" : "m", last->text[0]) || expr->items[0]->kind != EW_NUMBER) {
         return expr;
     }
     ew_expr *unit = ew_expr_unary(c->work, EW_UNIT, expr->items[0]);
@@ -360,13 +355,11 @@ static bool same_units(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     a = as_unit(c, a);
     b = as_unit(c, b);
     if (a->kind != EW_UNIT || b->kind != EW_UNIT || c->symmetric ||
-        !ew_parse_unit(c->work, a->text, a->text_length, &x) ||
-        !ew_parse_unit(c->work, b->text, b->text_length, &y)) {
+        !ew_parse_unit(c->work, a->text, a->text_length, &x) || !ew_parse_unit(c->work, b->text, b->text_length, &y)) {
         return ew_same_answer(c, a->kind == EW_UNIT ? a->items[0] : a, b->kind == EW_UNIT ? b->items[0] : b);
     }
     if (memcmp(x.powers, y.powers, sizeof x.powers) != 0) {
-        for (int i = 0; i < EW_DIMENSIONS;
-             i++) { /* cm for cm^2 is a slip; hours for miles is another quantity */
+        for (int i = 0; i < EW_DIMENSIONS; i++) { /* cm for cm^2 is a slip; hours for miles is another quantity */
             if ((x.powers[i] != 0) != (y.powers[i] != 0)) {
                 return false;
             }
@@ -422,8 +415,7 @@ static bool has_signs(const ew_expr *expr) {
 
 static bool both_sets(ew_comparison *c, const ew_expr *a, const ew_expr *b, bool *same) {
     ew_real_set x, y;
-    if ((!ew_is_real_set(a) && !ew_is_real_set(b)) || !ew_set_of(c->work, a, &x) ||
-        !ew_set_of(c->work, b, &y)) {
+    if ((!ew_is_real_set(a) && !ew_is_real_set(b)) || !ew_set_of(c->work, a, &x) || !ew_set_of(c->work, b, &y)) {
         return false;
     }
     *same = ew_sets_equal(c->work, &x, &y, c->tolerance);
@@ -431,9 +423,8 @@ static bool both_sets(ew_comparison *c, const ew_expr *a, const ew_expr *b, bool
 }
 
 static bool same_set_operation(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
-    return a->op == b->op &&
-           (same_in_order(c, a, b) || (a->op != '\\' && ew_same_answer(c, a->items[0], b->items[1]) &&
-                                       ew_same_answer(c, a->items[1], b->items[0])));
+    return a->op == b->op && (same_in_order(c, a, b) || (a->op != '\\' && ew_same_answer(c, a->items[0], b->items[1]) &&
+                                                         ew_same_answer(c, a->items[1], b->items[0])));
 }
 
 static bool same_kind(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
@@ -469,8 +460,7 @@ static bool same_by_relation(ew_comparison *c, const ew_expr *a, const ew_expr *
 
 /* S = {1, 2} or (x, y) = (1, 2) beside several values: what the name stands for. */
 static const ew_expr *named_value(ew_comparison *c, const ew_expr *expr, const ew_expr *other) {
-    const ew_expr *value =
-        expr->kind == EW_RELATION && is_collection(other) ? ew_relation_value(c, expr) : NULL;
+    const ew_expr *value = expr->kind == EW_RELATION && is_collection(other) ? ew_relation_value(c, expr) : NULL;
     return value && (is_collection(value) || value->kind == EW_BRACKET) ? value : expr;
 }
 

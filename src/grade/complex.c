@@ -26,8 +26,7 @@ ew_complex ew_complex_scale(ew_complex a, int64_t power) {
 
 ew_complex ew_complex_multiply(ew_complex a, ew_complex b) {
     if (ew_complex_is_real(a)) {
-        return (ew_complex){ew_real_multiply(a.re, b.re),
-                            ew_complex_is_real(b) ? b.im : ew_real_multiply(a.re, b.im)};
+        return (ew_complex){ew_real_multiply(a.re, b.re), ew_complex_is_real(b) ? b.im : ew_real_multiply(a.re, b.im)};
     }
     if (ew_complex_is_real(b)) {
         return ew_complex_multiply(b, a);
@@ -38,8 +37,7 @@ ew_complex ew_complex_multiply(ew_complex a, ew_complex b) {
 
 ew_complex ew_complex_divide(ew_complex a, ew_complex b) {
     if (ew_complex_is_real(b)) {
-        return (ew_complex){ew_real_divide(a.re, b.re),
-                            ew_complex_is_real(a) ? a.im : ew_real_divide(a.im, b.re)};
+        return (ew_complex){ew_real_divide(a.re, b.re), ew_complex_is_real(a) ? a.im : ew_real_divide(a.im, b.re)};
     }
     ew_real norm = ew_real_add(ew_real_multiply(b.re, b.re), ew_real_multiply(b.im, b.im));
     ew_complex top = ew_complex_multiply(a, (ew_complex){b.re, ew_real_negate(b.im)});
@@ -159,6 +157,5 @@ ew_ternary ew_complex_equal(ew_complex a, ew_complex b) {
             size = parts[i]->exponent;
         }
     }
-    return ew_real_is_fine(difference.re, size) && ew_real_is_fine(difference.im, size) ? EW_YES
-                                                                                        : EW_UNDECIDED;
+    return ew_real_is_fine(difference.re, size) && ew_real_is_fine(difference.im, size) ? EW_YES : EW_UNDECIDED;
 }

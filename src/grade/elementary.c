@@ -59,8 +59,7 @@ static ew_real short_series(ew_real w, bool alternating) {
     for (uint64_t n = 3; n < 16 && !power.zero && !power.undefined; n += 2) {
         power = with_radius(ew_real_multiply(power, square), EW_REAL_EXACT);
         ew_real term = ew_real_divide_small(power, n);
-        sum = with_radius(ew_real_add(sum, alternating && (n & 2) ? ew_real_negate(term) : term),
-                          EW_REAL_EXACT);
+        sum = with_radius(ew_real_add(sum, alternating && (n & 2) ? ew_real_negate(term) : term), EW_REAL_EXACT);
     }
     return sum;
 }
@@ -74,7 +73,7 @@ ew_real ew_real_log(ew_real a) {
     int64_t exponent = a.exponent;
     fraction.exponent = 0;
     double head = ew_real_to_double(fraction); /* in [1/2, 1) */
-    if (head < 0.70710678) { /* nearer to 1, so that no digits cancel for numbers just above it */
+    if (head < 0.70710678) {                   /* nearer to 1, so that no digits cancel for numbers just above it */
         fraction.exponent = 1;
         exponent--;
         head *= 2;

@@ -25,10 +25,8 @@ static ew_value difference(ew_point *point, const ew_expr *a, const ew_expr *b) 
 }
 
 static ew_point point_at(ew_comparison *c, uint32_t trial, const ew_contents *contents, bool log_10) {
-    return (ew_point){.work = c->work,
-                      .trial = trial,
-                      .integers = contents->integers_wanted && contents->symbols,
-                      .log_10 = log_10};
+    return (ew_point){
+        .work = c->work, .trial = trial, .integers = contents->integers_wanted && contents->symbols, .log_10 = log_10};
 }
 
 /* At positive points complex values count as they are; at others a point is passed over when roots or
@@ -37,8 +35,8 @@ static bool passed_over(const ew_point *point, uint32_t trial) {
     return (trial & 1) && point->left_reals;
 }
 
-static ew_ternary same_at_points(ew_comparison *c, const ew_expr *a, const ew_expr *b,
-                                 const ew_contents *contents, bool log_10) {
+static ew_ternary same_at_points(ew_comparison *c, const ew_expr *a, const ew_expr *b, const ew_contents *contents,
+                                 bool log_10) {
     int agreements = 0, wanted = contents->symbols ? AGREEMENTS : 1;
     for (uint32_t trial = 0; trial < TRIALS; trial++) {
         ew_point point = point_at(c, trial, contents, log_10);
@@ -104,8 +102,7 @@ bool ew_same_scalar(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     if (a->kind == EW_NUMBER && b->kind == EW_NUMBER && c->tolerance <= 0) {
         return ew_rational_equal(a->number, b->number);
     }
-    if (a->kind == EW_CALL && a->op == EW_MOD && b->kind == EW_CALL &&
-        b->op == EW_MOD) { /* residue classes */
+    if (a->kind == EW_CALL && a->op == EW_MOD && b->kind == EW_CALL && b->op == EW_MOD) { /* residue classes */
         return ew_same_answer(c, a->items[1], b->items[1]) && same_values(c, a, b);
     }
     if (a->kind == EW_BASED || b->kind == EW_BASED) {
@@ -119,8 +116,7 @@ bool ew_same_scalar(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
             return true;
         }
         ew_point point = {.work = c->work};
-        ew_value x = ew_evaluate_expression(&point, degree->items[0]),
-                 y = ew_evaluate_expression(&point, other);
+        ew_value x = ew_evaluate_expression(&point, degree->items[0]), y = ew_evaluate_expression(&point, other);
         if (contents.symbols || contents.structure || x.undefined || x.infinity || other->kind == EW_NUMBER) {
             return false;
         }
@@ -151,12 +147,11 @@ static bool is_name(const ew_expr *expr) {
     if (expr->kind == EW_CONSTANT) {
         return expr->op == EW_E || expr->op == EW_I;
     }
-    bool names = expr->count > 0 &&
-                 (expr->kind == EW_PRODUCT || expr->kind == EW_QUOTIENT || expr->kind == EW_BRACKET ||
-                  expr->kind == EW_UNIT || (expr->kind == EW_CALL && expr->op == EW_ABS));
+    bool names =
+        expr->count > 0 && (expr->kind == EW_PRODUCT || expr->kind == EW_QUOTIENT || expr->kind == EW_BRACKET ||
+                            expr->kind == EW_UNIT || (expr->kind == EW_CALL && expr->op == EW_ABS));
     for (uint32_t i = 0; names && i < expr->count; i++) {
-        names = is_name(expr->items[i]) ||
-                (expr->kind == EW_PRODUCT && i > 0 && expr->items[i]->kind == EW_NUMBER);
+        names = is_name(expr->items[i]) || (expr->kind == EW_PRODUCT && i > 0 && expr->items[i]->kind == EW_NUMBER);
     }
     return names;
 }
@@ -212,8 +207,7 @@ static int constant_ratio(ew_comparison *c, const ew_expr *a, const ew_expr *b, 
     }
     for (uint32_t trial = 0; trial < TRIALS && (agreements < AGREEMENTS || trial < LEAST_TRIALS); trial++) {
         ew_point point = point_at(c, trial, &contents, log_10);
-        ew_value x = difference(&point, a->items[0], a->items[1]),
-                 y = difference(&point, b->items[0], b->items[1]);
+        ew_value x = difference(&point, a->items[0], a->items[1]), y = difference(&point, b->items[0], b->items[1]);
         ew_complex here = ew_complex_divide(ew_value_ball(&x), ew_value_ball(&y));
         if (passed_over(&point, trial) || ew_complex_is_undefined(here)) {
             continue;
@@ -243,8 +237,7 @@ static bool is_application(const ew_expr *expr) {
 static bool reversed_equal(ew_comparison *c, const ew_expr *a, const ew_expr *b) {
     bool same = a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++) {
-        same = (i + 1 == a->count ||
-                (a->ops[i] == turned(b->ops[a->count - 2 - i]) && !strchr("ie", a->ops[i]))) &&
+        same = (i + 1 == a->count || (a->ops[i] == turned(b->ops[a->count - 2 - i]) && !strchr("ie", a->ops[i]))) &&
                ew_same_answer(c, a->items[i], b->items[a->count - 1 - i]);
     }
     return same;

@@ -60,8 +60,7 @@ static int sign_of(const ew_value *a) {
     if (a->exact) {
         return ew_rational_is_zero(a->rational) ? 0 : a->rational.negative ? -1 : 1;
     }
-    return ew_complex_is_real(a->ball) ? ew_real_is_positive(a->ball.re) - ew_real_is_negative(a->ball.re)
-                                       : 0;
+    return ew_complex_is_real(a->ball) ? ew_real_is_positive(a->ball.re) - ew_real_is_negative(a->ball.re) : 0;
 }
 
 static ew_value multiply(ew_point *point, ew_value a, ew_value b) {
@@ -154,17 +153,15 @@ static ew_value raise(ew_point *point, ew_value a, ew_value b) {
         return exact(ew_rational_small(1));
     }
     if (b.exact && ew_rational_is_integer(b.rational)) {
-        if (a.exact && ew_rational_to_int64(b.rational, &n) &&
-            ew_rational_power(point->work, a.rational, n, &power)) {
+        if (a.exact && ew_rational_to_int64(b.rational, &n) && ew_rational_power(point->work, a.rational, n, &power)) {
             return exact(power);
         }
         if (a.exact && ew_rational_is_zero(a.rational)) {
             return b.rational.negative ? undefined() : a;
         }
         if (ew_rational_to_int64(b.rational, &n) && n >= -64 && n <= 64) {
-            return ew_work_spend(point->work, 8 * COST_ARITHMETIC)
-                       ? inexact(ew_complex_power(ew_value_ball(&a), n))
-                       : undefined();
+            return ew_work_spend(point->work, 8 * COST_ARITHMETIC) ? inexact(ew_complex_power(ew_value_ball(&a), n))
+                                                                   : undefined();
         }
         if (ew_complex_is_real(ew_value_ball(&a))) {
             return rational_power(point, a, b.rational);
@@ -201,8 +198,7 @@ static ew_value factorial(ew_point *point, ew_value a, int step) {
 static ew_value binomial(ew_point *point, ew_value n, ew_value k) {
     int64_t top, low;
     ew_value result = exact(ew_rational_small(1));
-    if (!n.exact || !k.exact || !ew_rational_to_int64(n.rational, &top) ||
-        !ew_rational_to_int64(k.rational, &low)) {
+    if (!n.exact || !k.exact || !ew_rational_to_int64(n.rational, &top) || !ew_rational_to_int64(k.rational, &low)) {
         return undefined();
     }
     if (low < 0 || top < 0 || low > top) {
@@ -225,8 +221,7 @@ static ew_value rounded_down(ew_point *point, ew_value a) {
     if (a.exact) {
         return ew_rational_floor(point->work, a.rational, &floor) ? exact(floor) : undefined();
     }
-    if (a.undefined || a.infinity || !ew_complex_is_real(a.ball) ||
-        fabs(ew_real_to_double(a.ball.re)) > 1e15) {
+    if (a.undefined || a.infinity || !ew_complex_is_real(a.ball) || fabs(ew_real_to_double(a.ball.re)) > 1e15) {
         return undefined();
     }
     int64_t guess = (int64_t)nearbyint(ew_real_to_double(a.ball.re));
@@ -351,8 +346,8 @@ static ew_complex hyperbolic(ew_function function, ew_complex a) {
 static ew_complex inverse_hyperbolic(ew_function function, ew_complex a) {
     ew_complex one = ew_complex_real(ew_real_from_int(1)), square = ew_complex_multiply(a, a);
     if (function == EW_ATANH) {
-        return ew_complex_scale(
-            ew_complex_log(ew_complex_divide(ew_complex_add(one, a), ew_complex_subtract(one, a))), -1);
+        return ew_complex_scale(ew_complex_log(ew_complex_divide(ew_complex_add(one, a), ew_complex_subtract(one, a))),
+                                -1);
     }
     square = function == EW_ASINH ? ew_complex_add(square, one) : ew_complex_subtract(square, one);
     return ew_complex_log(ew_complex_add(a, ew_complex_sqrt(square)));
@@ -372,8 +367,7 @@ static ew_value logarithm(ew_point *point, const ew_expr *expr, ew_value a) {
     if (!ew_work_spend(point->work, COST_FUNCTION)) {
         return undefined();
     }
-    return inexact(
-        ew_complex_divide(ew_complex_log(ew_value_ball(&a)), ew_complex_log(ew_value_ball(&base))));
+    return inexact(ew_complex_divide(ew_complex_log(ew_value_ball(&a)), ew_complex_log(ew_value_ball(&base))));
 }
 
 /* Degrees below a circular function are angles: pi / 180 each. */
@@ -472,8 +466,7 @@ static ew_value remainder_of(ew_point *point, ew_value a, ew_value b) {
 enum { TERMS_LIMIT = 1000 };
 
 static ew_value sum_over(ew_point *point, const ew_expr *expr) {
-    ew_value from = ew_evaluate_expression(point, expr->items[1]),
-             to = ew_evaluate_expression(point, expr->items[2]);
+    ew_value from = ew_evaluate_expression(point, expr->items[1]), to = ew_evaluate_expression(point, expr->items[2]);
     ew_binding binding = {.index = expr->items[0], .outer = point->bindings};
     bool sum = expr->op == EW_SUM_OVER;
     int64_t last;
@@ -579,8 +572,7 @@ static ew_value variable(const ew_point *point, const ew_expr *expr) {
     /* Near enough to 1 that a term of high degree is seen beside others, but once well above. */
     double unit = 0.7 + 0.27 * (double)(hash >> 11) / 9007199254740992.0;
     double value = point->trial == 4 ? 100 * (unit - 0.67) : point->trial & 2 ? 1 / unit : unit;
-    if (point->trial &
-        1) { /* all negative, then signs by the bits of the name's last letter: x and y differ */
+    if (point->trial & 1) { /* all negative, then signs by the bits of the name's last letter: x and y differ */
         unsigned last = expr->text_length ? (unsigned char)expr->text[expr->text_length - 1] : 0;
         value = point->trial == 1 || (last >> (point->trial / 2 - 1) & 1) ? -value : value;
     }
@@ -592,14 +584,12 @@ static ew_value based(ew_point *point, const ew_expr *expr) {
     int64_t small;
     ew_rational number;
     if (base.exact && ew_rational_to_int64(base.rational, &small) && small >= 2 && small <= 36) {
-        return ew_rational_digits(point->work, expr->text, expr->text_length, (int)small, 0, &number)
-                   ? exact(number)
-                   : undefined();
+        return ew_rational_digits(point->work, expr->text, expr->text_length, (int)small, 0, &number) ? exact(number)
+                                                                                                      : undefined();
     }
     for (size_t i = 0; i < expr->text_length && !value.undefined; i++) {
         char c = expr->text[i];
-        value = add(point, multiply(point, value, base),
-                    exact(ew_rational_small(c <= '9' ? c - '0' : c - 'A' + 10)));
+        value = add(point, multiply(point, value, base), exact(ew_rational_small(c <= '9' ? c - '0' : c - 'A' + 10)));
     }
     return value;
 }
@@ -688,8 +678,7 @@ ew_ternary ew_value_equal(const ew_value *a, const ew_value *b, double tolerance
     /* A rational finer than the balls cannot be told from them: sqrt 2 is none of its decimals. */
     const ew_value *rational = a->exact ? a : b;
     ew_ternary equal = ew_complex_equal(x, y);
-    return rational->exact && rational->rational.denominator_limbs > 2 && equal == EW_YES ? EW_UNDECIDED
-                                                                                          : equal;
+    return rational->exact && rational->rational.denominator_limbs > 2 && equal == EW_YES ? EW_UNDECIDED : equal;
 }
 
 void ew_scan(const ew_expr *expr, ew_contents *contents) {
@@ -708,8 +697,7 @@ void ew_scan(const ew_expr *expr, ew_contents *contents) {
             return;
         }
         contents->bare_log |= expr->op == EW_LOG && expr->count == 1;
-        if (expr->op == EW_DETERMINANT &&
-            expr->items[0]->kind == EW_MATRIX) { /* the matrix itself is not asked for */
+        if (expr->op == EW_DETERMINANT && expr->items[0]->kind == EW_MATRIX) { /* the matrix itself is not asked for */
             for (uint32_t i = 0; i < expr->items[0]->count; i++) {
                 ew_scan(expr->items[0]->items[i], contents);
             }
@@ -717,8 +705,8 @@ void ew_scan(const ew_expr *expr, ew_contents *contents) {
         }
         contents->irrational |= expr->op <= EW_EXP;
         contents->integers_wanted |= expr->op == EW_FACTORIAL || expr->op == EW_BINOMIAL ||
-                                     expr->op == EW_DOUBLE_FACTORIAL || expr->op == EW_GCD ||
-                                     expr->op == EW_LCM || expr->op == EW_MOD;
+                                     expr->op == EW_DOUBLE_FACTORIAL || expr->op == EW_GCD || expr->op == EW_LCM ||
+                                     expr->op == EW_MOD;
         break;
     case EW_DEGREE:
         contents->degrees = true;

@@ -20,8 +20,7 @@ static bool at_text(const char *at, const char *end, const char *text) {
     return (size_t)(end - at) >= n && memcmp(at, text, n) == 0;
 }
 
-static bool at_word(const char *at, const char *end,
-                    const char *word) { /* case-insensitive; word is lower case */
+static bool at_word(const char *at, const char *end, const char *word) { /* case-insensitive; word is lower case */
     size_t n = strlen(word);
     if ((size_t)(end - at) < n) {
         return false;
@@ -49,8 +48,7 @@ static ew_span outside_thinking(const char *text, size_t length) {
         if (!tag) {
             break;
         }
-        if (at_text(tag, end,
-                    "</think>")) { /* without an opening tag, too: the template may have written that */
+        if (at_text(tag, end, "</think>")) { /* without an opening tag, too: the template may have written that */
             start = tag + 8;
             open = NULL;
         } else if (!open && at_text(tag, end, "<think>")) {
@@ -108,10 +106,7 @@ static bool read_box(const char *at, size_t n, const char *end, box *result) {
 
 /* Length of the box command at `at`, 0 if there is none. */
 static size_t box_command(const char *at, const char *end) {
-    return at_text(at, end, "\\boxed")      ? 6
-           : at_text(at, end, "\\fbox")     ? 5
-           : at_text(at, end, "\\framebox") ? 9
-                                            : 0;
+    return at_text(at, end, "\\boxed") ? 6 : at_text(at, end, "\\fbox") ? 5 : at_text(at, end, "\\framebox") ? 9 : 0;
 }
 
 enum { UNCLOSED_LIMIT = 64 }; /* a reply of endless open boxes costs this many scans, not its square */
@@ -141,6 +136,17 @@ static bool last_box(ew_span text, const char *end, box *result) {
     return found;
 }
 
+/* "x =", "y_1 = ": moves *next behind it. */
+static bool is_assignment(const char *at, const char *end, const char **next) {
+    if (!is_letter(*at)) {
+        return false;
+    }
+    for (at++; at < end && (*at == '_' || is_digit(*at) || is_space(*at)); at++) {
+    }
+    *next = at < end && *at == '=' ? at + 1 : *next;
+    return at < end && *at == '=';
+}
+
 /* Nothing but separators and dress between two boxes: both are parts of one answer. */
 static bool only_separators(const char *at, const char *end) {
     while (at < end) {
@@ -148,6 +154,8 @@ static bool only_separators(const char *at, const char *end) {
             at += 3;
         } else if (at_word(at, end, "or")) {
             at += 2;
+        } else if (is_assignment(at, end, &at)) {
+            continue;
         } else if (at_text(at, end, "\\text") || at_text(at, end, "\\quad")) {
             at += 5;
         } else if (is_space(*at) || strchr(",;${}\\()[]&*", *at)) {
@@ -193,8 +201,7 @@ static const char *skip_dress(const char *at, const char *end) {
 
 /* Where the answer starts behind "answer", or NULL when no verb or colon follows. */
 static const char *behind_answer(const char *at, const char *end) {
-    static const char *const verbs[] = {"is",      "was",     "are", "should be", "would be",
-                                        "must be", "will be", "=",   ":"};
+    static const char *const verbs[] = {"is", "was", "are", "should be", "would be", "must be", "will be", "=", ":"};
     at = skip_dress(at + (at < end && *at == 's'), end); /* answers are */
     if (at < end && *at == '(') {                        /* Answer (in cm): */
         const char *close = memchr(at, ')', (size_t)(end - at) < 40 ? (size_t)(end - at) : 40);
@@ -234,8 +241,8 @@ static ew_span until_end(const char *at, const char *end) {
             if (close && (i != 1 || !line || close < line)) {
                 const char *behind = close + n;
                 /* "$3$ and $5$" goes on; "$5$ meters." ends with the sentence */
-                if (behind < end && (at_word(behind, end, " and $") || at_word(behind, end, " or $") ||
-                                     at_word(behind, end, ", $"))) {
+                if (behind < end &&
+                    (at_word(behind, end, " and $") || at_word(behind, end, " or $") || at_word(behind, end, ", $"))) {
                     break;
                 }
                 return ew_trim_answer(at, (size_t)(behind - at));
@@ -243,11 +250,9 @@ static ew_span until_end(const char *at, const char *end) {
         }
     }
     for (p = at; p < end && *p != '\n'; p++) {
-        bool stop = *p == '.' &&
-                    (p + 1 == end || is_space(p[1]) || p[1] == '*' || p[1] == '<' || p[1] == '\\') &&
+        bool stop = *p == '.' && (p + 1 == end || is_space(p[1]) || p[1] == '*' || p[1] == '<' || p[1] == '\\') &&
                     !(p > at && p[-1] == '.');
-        if ((stop && !(p + 1 < end && p[1] == '.')) || at_text(p, end, "<|") ||
-            at_text(p, end, "</answer>")) {
+        if ((stop && !(p + 1 < end && p[1] == '.')) || at_text(p, end, "<|") || at_text(p, end, "</answer>")) {
             break;
         }
     }
@@ -266,11 +271,9 @@ static ew_span until_end(const char *at, const char *end) {
 static const char *last_answer(ew_span text, const char *rest) {
     const char *end = text.text + text.length, *start = NULL;
     for (const char *at = text.text; (at = find(at, end, rest)) != NULL; at += 5) {
-        bool whole =
-            at > text.text && (at[-1] == 'a' || at[-1] == 'A') && !(at - 1 > text.text && is_letter(at[-2]));
+        bool whole = at > text.text && (at[-1] == 'a' || at[-1] == 'A') && !(at - 1 > text.text && is_letter(at[-2]));
         const char *behind = whole ? behind_answer(at + 5, end) : NULL;
-        if (whole && !behind && at - text.text > 6 &&
-            at_word(at - 7, end, "final ")) { /* a heading: Final Answer */
+        if (whole && !behind && at - text.text > 6 && at_word(at - 7, end, "final ")) { /* a heading: Final Answer */
             const char *line = skip_dress(at + 5, end);
             behind = line < end && *line == '\n' ? line : NULL;
         }
@@ -295,7 +298,9 @@ static ew_extract phrase(ew_span text) {
         start = hashes;
     }
     start = tag && (!start || tag > start) ? tag : start;
-    return start ? found(until_end(start, end)) : (ew_extract){0};
+    ew_span answer = start ? until_end(start, end) : ew_span_of(NULL, 0);
+    bool empty_box = answer.length >= 8 && memcmp(answer.text, "\\boxed{}", 8) == 0;
+    return empty_box ? (ew_extract){0} : found(answer);
 }
 
 /* ---- Choices ---- */
@@ -311,8 +316,7 @@ static char lone_letter(const char *at, const char *end, const char **where) {
             }
         } else if (*at == '\\' && at + 1 < end) {
             at += 2;
-        } else if (at_word(at, end, "option ") || at_word(at, end, "choice ") ||
-                   at_word(at, end, "answer ")) {
+        } else if (at_word(at, end, "option ") || at_word(at, end, "choice ") || at_word(at, end, "answer ")) {
             at += 7;
             at += at_word(at, end, "is ") ? 3 : 0;
         } else if (at_word(at, end, "option:") || at_word(at, end, "choice:")) {
@@ -326,8 +330,8 @@ static char lone_letter(const char *at, const char *end, const char **where) {
     }
     const char *next = at + 1;
     *where = at;
-    if (next < end && (is_letter(*next) || is_digit(*next) || *next == '_' || *next == '^' || *next == '\'' ||
-                       (*next & 0x80))) {
+    if (next < end &&
+        (is_letter(*next) || is_digit(*next) || *next == '_' || *next == '^' || *next == '\'' || (*next & 0x80))) {
         return 0;
     }
     while (next < end && (is_space(*next) || strchr("*)]}$\\_", *next))) {
@@ -337,9 +341,8 @@ static char lone_letter(const char *at, const char *end, const char **where) {
         return 0; /* A = 5 is no choice */
     }
     /* "A man ...", "I think ..." are sentences, "A or B" two answers */
-    bool prose = next < end && is_letter(*next) && next - at > 1 && (*at == 'A' || *at == 'I') &&
-                 is_space(at[1]) && !at_word(next, end, "because") && !at_word(next, end, "is") &&
-                 !at_word(next, end, "since");
+    bool prose = next < end && is_letter(*next) && next - at > 1 && (*at == 'A' || *at == 'I') && is_space(at[1]) &&
+                 !at_word(next, end, "because") && !at_word(next, end, "is") && !at_word(next, end, "since");
     bool two = at_word(next, end, "or ") || at_word(next, end, "and ") ||
                (next < end && *next == ',' && next + 2 < end && next[2] >= 'A' && next[2] <= 'J' &&
                 !(next + 3 < end && is_letter(next[3])));

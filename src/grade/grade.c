@@ -70,8 +70,7 @@ ew_grade_task ew_task_of_gold(const char *gold, size_t length) {
     for (size_t i = 0; i < sizeof dresses / sizeof *dresses; i++) {
         size_t before = strlen(dresses[i]), behind = strlen(ends[i]);
         if (text.length == before + 1 + behind && memcmp(letter, dresses[i], before) == 0 &&
-            memcmp(letter + before + 1, ends[i], behind) == 0 && letter[before] >= 'A' &&
-            letter[before] <= 'J') {
+            memcmp(letter + before + 1, ends[i], behind) == 0 && letter[before] >= 'A' && letter[before] <= 'J') {
             return EW_TASK_CHOICE;
         }
     }
@@ -89,8 +88,8 @@ typedef struct grading {
 static void begin(grading *g, ew_grade_task task, double tolerance, bool symmetric) {
     ew_work_begin(&g->work);
     g->reading = (ew_reading){.grouping = true};
-    g->comparison = (ew_comparison){
-        .work = &g->work, .tolerance = tolerance, .symmetric = symmetric, .list = task == EW_TASK_LIST};
+    g->comparison =
+        (ew_comparison){.work = &g->work, .tolerance = tolerance, .symmetric = symmetric, .list = task == EW_TASK_LIST};
 }
 
 /* The last $...$ of an answer that is otherwise prose; the whole of it when there is none. */
@@ -99,18 +98,16 @@ static ew_span inner_mathematics(ew_span text) {
         return text;
     }
     const char *close = memrchr(text.text, '$', text.length);
-    const char *open =
-        close && close > text.text ? memrchr(text.text, '$', (size_t)(close - text.text)) : NULL;
+    const char *open = close && close > text.text ? memrchr(text.text, '$', (size_t)(close - text.text)) : NULL;
     if (open && open + 1 < close) {
         return ew_span_of(open + 1, (size_t)(close - open - 1));
     }
     close = NULL;
-    for (const char *at = text.text;
-         (at = memmem(at, (size_t)(text.text + text.length - at), "\\)", 2)) != NULL; at += 2) {
+    for (const char *at = text.text; (at = memmem(at, (size_t)(text.text + text.length - at), "\\)", 2)) != NULL;
+         at += 2) {
         close = at;
     }
-    for (const char *at = text.text; close && (at = memmem(at, (size_t)(close - at), "\\(", 2)) != NULL;
-         at += 2) {
+    for (const char *at = text.text; close && (at = memmem(at, (size_t)(close - at), "\\(", 2)) != NULL; at += 2) {
         open = at + 2;
     }
     return close && open ? ew_span_of(open, (size_t)(close - open)) : text;
@@ -118,8 +115,8 @@ static ew_span inner_mathematics(ew_span text) {
 
 /* "Yes, it does" for yes. */
 static bool says_more(ew_span answer, ew_span words, ew_span gold) {
-    bool verdict = ew_span_is(gold, "yes") || ew_span_is(gold, "no") || ew_span_is(gold, "true") ||
-                   ew_span_is(gold, "false");
+    bool verdict =
+        ew_span_is(gold, "yes") || ew_span_is(gold, "no") || ew_span_is(gold, "true") || ew_span_is(gold, "false");
     return verdict && words.length > gold.length && memcmp(words.text, gold.text, gold.length) == 0 &&
            words.text[gold.length] == ' ' && memchr(answer.text, ',', answer.length);
 }
@@ -156,8 +153,7 @@ static bool judge(grading *g, ew_span answer, ew_span gold, ew_expr **tree) {
     }
     if (a->kind == EW_TEXT && b->kind != EW_TEXT) {
         ew_span inner = inner_mathematics(answer);
-        ew_expr *again =
-            inner.length < answer.length ? ew_read(work, inner.text, inner.length, g->reading) : NULL;
+        ew_expr *again = inner.length < answer.length ? ew_read(work, inner.text, inner.length, g->reading) : NULL;
         if (again && again->kind != EW_TEXT) {
             *tree = again;
             return ew_same_answer(&g->comparison, again, b);
@@ -189,16 +185,15 @@ static ew_status fill(grading *g, ew_grade_result *result, ew_extract answer, ch
 
 static ew_status grade_choice(ew_extract answer, ew_span gold, ew_grade_result *result, ew_error *error) {
     grading g;
-    char letter = ew_choice_letter(answer.text, answer.length),
-         right = ew_choice_letter(gold.text, gold.length);
+    char letter = ew_choice_letter(answer.text, answer.length), right = ew_choice_letter(gold.text, gold.length);
     begin(&g, EW_TASK_CHOICE, 0, false);
     result->verdict = letter && letter == right ? EW_VERDICT_RIGHT : EW_VERDICT_WRONG;
-    return fill(&g, result, answer,
-                letter ? ew_copy_text(&letter, 1) : ew_copy_text(answer.text, answer.length), error);
+    return fill(&g, result, answer, letter ? ew_copy_text(&letter, 1) : ew_copy_text(answer.text, answer.length),
+                error);
 }
 
-static ew_status grade_value(ew_extract answer, ew_span gold, const ew_grade_options *options,
-                             ew_grade_task task, ew_grade_result *result, ew_error *error) {
+static ew_status grade_value(ew_extract answer, ew_span gold, const ew_grade_options *options, ew_grade_task task,
+                             ew_grade_result *result, ew_error *error) {
     grading g;
     ew_expr *tree = NULL;
     ew_span text = ew_trim_answer(answer.text, answer.length);
@@ -216,8 +211,8 @@ static ew_status read_options(const ew_grade_options *given, ew_grade_options *o
     if (given) {
         size_t size = given->size < sizeof *options ? given->size : sizeof *options;
         if (size < sizeof given->size) {
-            return ew_fail(error, EW_ERROR_ARGUMENT,
-                           "grading: options.size is %zu, set it to sizeof(ew_grade_options)", size);
+            return ew_fail(error, EW_ERROR_ARGUMENT, "grading: options.size is %zu, set it to sizeof(ew_grade_options)",
+                           size);
         }
         memcpy(options, given, size);
     }
@@ -230,8 +225,8 @@ static ew_status read_options(const ew_grade_options *given, ew_grade_options *o
     return EW_OK;
 }
 
-ew_status ew_grade_with(const char *reply, const char *gold, const ew_grade_options *given,
-                        ew_grade_result *result, ew_error *error) {
+ew_status ew_grade_with(const char *reply, const char *gold, const ew_grade_options *given, ew_grade_result *result,
+                        ew_error *error) {
     ew_grade_options options;
     if (!reply || !gold || !result) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "grading: reply, gold and result must not be NULL");
@@ -244,8 +239,7 @@ ew_status ew_grade_with(const char *reply, const char *gold, const ew_grade_opti
     ew_span right = ew_trim_answer(gold, strlen(gold));
     ew_grade_task task = options.task ? options.task : ew_task_of_gold(right.text, right.length);
     size_t length = strlen(reply);
-    ew_extract answer =
-        options.bare ? ew_extract_bare(reply, length, task) : ew_extract_answer(reply, length, task);
+    ew_extract answer = options.bare ? ew_extract_bare(reply, length, task) : ew_extract_answer(reply, length, task);
     if (!answer.found) {
         return EW_OK;
     }
@@ -253,8 +247,7 @@ ew_status ew_grade_with(const char *reply, const char *gold, const ew_grade_opti
                                   : grade_value(answer, right, &options, task, result, error);
 }
 
-ew_status ew_grade(const char *reply, const char *gold, ew_grade_task task, ew_grade_result *result,
-                   ew_error *error) {
+ew_status ew_grade(const char *reply, const char *gold, ew_grade_task task, ew_grade_result *result, ew_error *error) {
     ew_grade_options options = {.size = sizeof options, .task = task};
     return ew_grade_with(reply, gold, &options, result, error);
 }
@@ -309,11 +302,9 @@ static bool same_pair(grading *g, const candidate *a, const candidate *b, ew_gra
         return false;
     }
     if (a->tree->kind == EW_TEXT || b->tree->kind == EW_TEXT) {
-        return ew_same_answer(&g->comparison, a->tree, b->tree) ||
-               same_characters(&g->work, a->text, b->text, true);
+        return ew_same_answer(&g->comparison, a->tree, b->tree) || same_characters(&g->work, a->text, b->text, true);
     }
-    return ew_same_answer(&g->comparison, a->tree, b->tree) ||
-           ew_same_answer(&g->comparison, b->tree, a->tree);
+    return ew_same_answer(&g->comparison, a->tree, b->tree) || ew_same_answer(&g->comparison, b->tree, a->tree);
 }
 
 /* Compares all pairs that are not yet together; each within its own fuel, all within CLASSES_FUEL. */
@@ -351,11 +342,9 @@ static void read_candidates(grading *g, candidate *all, size_t n) {
 
 ew_status ew_answer_classes(const char *const *answers, size_t n, ew_grade_task task, size_t *classes,
                             ew_error *error) {
-    if ((n && (!answers || !classes)) || n > CLASSES_LIMIT || (int)task < EW_TASK_AUTO ||
-        task > EW_TASK_CHOICE) {
+    if ((n && (!answers || !classes)) || n > CLASSES_LIMIT || (int)task < EW_TASK_AUTO || task > EW_TASK_CHOICE) {
         return ew_fail(error, EW_ERROR_ARGUMENT,
-                       "grading: classes are made of 0 to %d answers of a known task, got %zu", CLASSES_LIMIT,
-                       n);
+                       "grading: classes are made of 0 to %d answers of a known task, got %zu", CLASSES_LIMIT, n);
     }
     candidate *all = ew_allocate(n, sizeof *all);
     grading g;

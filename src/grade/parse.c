@@ -158,8 +158,7 @@ ew_expr *ew_parse_product(ew_parser *parser) {
             factors = (ew_items){0};
         } else if (ew_token_at(parser)->type == T_MOD ||
                    (ew_token_at(parser)->type == T_OPEN && ew_token_ahead(parser, 1) == T_MOD)) {
-            next = parse_modulus(parser, factors.count > 1 ? ew_items_expr(parser->work, EW_PRODUCT, &factors)
-                                                           : *last);
+            next = parse_modulus(parser, factors.count > 1 ? ew_items_expr(parser->work, EW_PRODUCT, &factors) : *last);
             factors = (ew_items){0};
         } else if (mixed_behind(parser, *last)) {
             next = parse_mixed(parser, *last);
@@ -351,8 +350,7 @@ static ew_expr *text_item(ew_parser *parser) {
     if (at == from || !separated) {
         return NULL;
     }
-    const char *text = parser->tokens[from].text,
-               *behind = parser->tokens[at - 1].text + parser->tokens[at - 1].length;
+    const char *text = parser->tokens[from].text, *behind = parser->tokens[at - 1].text + parser->tokens[at - 1].length;
     ew_span words = {NULL, 0};
     if (behind > text) { /* tokens of one text; the insides of \text{...} lie in the same */
         words = ew_text_words(parser->work, text, (size_t)(behind - text));
@@ -420,8 +418,7 @@ static void skip_label(ew_parser *parser) {
     while (tokens[at].type == T_TEXT) {
         at++;
     }
-    bool equals =
-        tokens[at].type == T_RELATION && (tokens[at].id == '=' || (tokens[at].id == '~' && at == 0));
+    bool equals = tokens[at].type == T_RELATION && (tokens[at].id == '=' || (tokens[at].id == '~' && at == 0));
     if ((at > 0 && tokens[at].type == T_COLON) || equals) {
         parser->at = at + 1;
     } else if (at == 1 && is_hedge(&tokens[0])) {

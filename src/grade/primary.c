@@ -11,12 +11,11 @@ static ew_expr *number_of(ew_work *work, const char *digits, size_t n, int base)
 }
 
 /* value + (the last `repeat` digits behind `fraction` digits, again and again) */
-static bool add_repeating(ew_work *work, const char *tail, size_t repeat, size_t fraction,
-                          ew_rational *value) {
+static bool add_repeating(ew_work *work, const char *tail, size_t repeat, size_t fraction, ew_rational *value) {
     ew_rational period, nines, scale, ten = ew_rational_small(10), one = ew_rational_small(-1);
     return ew_rational_digits(work, tail, repeat, 10, 0, &period) &&
-           ew_rational_power(work, ten, (int64_t)repeat, &nines) &&
-           ew_rational_add(work, nines, one, &nines) && ew_rational_divide(work, period, nines, &period) &&
+           ew_rational_power(work, ten, (int64_t)repeat, &nines) && ew_rational_add(work, nines, one, &nines) &&
+           ew_rational_divide(work, period, nines, &period) &&
            ew_rational_power(work, ten, -(int64_t)fraction, &scale) &&
            ew_rational_multiply(work, period, scale, &period) && ew_rational_add(work, *value, period, value);
 }
@@ -34,8 +33,8 @@ static ew_expr *parse_number(ew_parser *parser) {
     memcpy(digits, token->text, whole);
     memcpy(digits + whole, token->text + whole + (point != NULL), fraction);
     if (!ew_rational_digits(parser->work, digits, whole + fraction, 10, fraction, &expr->number) ||
-        (token->repeat && !add_repeating(parser->work, digits + whole + fraction - token->repeat,
-                                         token->repeat, fraction, &expr->number))) {
+        (token->repeat && !add_repeating(parser->work, digits + whole + fraction - token->repeat, token->repeat,
+                                         fraction, &expr->number))) {
         return NULL;
     }
     if (token->exponent) {
@@ -59,8 +58,7 @@ static ew_expr *named(ew_work *work, ew_kind kind, const char *text, size_t leng
 }
 
 /* name + separator + the text of tokens[from..to) as one symbol */
-static ew_expr *joined_symbol(ew_parser *parser, const ew_expr *base, const char *separator, size_t from,
-                              size_t to) {
+static ew_expr *joined_symbol(ew_parser *parser, const ew_expr *base, const char *separator, size_t from, size_t to) {
     size_t length = base->text_length + strlen(separator), used;
     for (size_t i = from; i < to; i++) {
         length += parser->tokens[i].length;
@@ -262,9 +260,8 @@ static ew_expr *parse_builder(ew_parser *parser) {
     ew_expr *name = parse_name(parser);
     parser->at = i + 1;
     ew_expr *condition = ew_parse_list(parser);
-    return condition && ew_accept(parser, T_SET_END)
-               ? ew_expr_binary(parser->work, EW_CONDITION, name, condition)
-               : NULL;
+    return condition && ew_accept(parser, T_SET_END) ? ew_expr_binary(parser->work, EW_CONDITION, name, condition)
+                                                     : NULL;
 }
 
 static ew_expr *parse_matrix(ew_parser *parser);
@@ -274,8 +271,7 @@ static ew_expr *parse_set(ew_parser *parser) {
     size_t start = ++parser->at;
     if (ew_token_at(parser)->type == T_BEGIN) { /* \left\{ \begin{array}... \right. */
         ew_expr *matrix = parse_matrix(parser);
-        bool open =
-            matrix && matrix->kind == EW_MATRIX && matrix->columns == 1 && ew_token_at(parser)->type == T_END;
+        bool open = matrix && matrix->kind == EW_MATRIX && matrix->columns == 1 && ew_token_at(parser)->type == T_END;
         if (open || !matrix) {
             return open ? as_system(matrix) : NULL;
         }
@@ -362,8 +358,7 @@ static ew_expr *parse_matrix(ew_parser *parser) {
     }
     ew_expr *matrix = ew_items_expr(parser->work, EW_MATRIX, &items);
     if (matrix) {
-        bool system =
-            columns == 1 && begin->length >= 5 && memcmp(begin->text + begin->length - 5, "cases", 5) == 0;
+        bool system = columns == 1 && begin->length >= 5 && memcmp(begin->text + begin->length - 5, "cases", 5) == 0;
         matrix->columns = columns;
         return system        ? as_system(matrix)
                : determinant ? ew_expr_call(parser->work, EW_DETERMINANT, matrix, NULL)
@@ -385,10 +380,8 @@ static ew_expr *parse_root(ew_parser *parser) {
         }
         parser->at++;
     }
-    ew_expr *inside =
-        ew_token_at(parser)->type == T_NUMBER ? parse_number(parser) : ew_parse_argument(parser);
-    if (!inside ||
-        (index && index->kind == EW_NUMBER && ew_rational_equal(index->number, ew_rational_small(2)))) {
+    ew_expr *inside = ew_token_at(parser)->type == T_NUMBER ? parse_number(parser) : ew_parse_argument(parser);
+    if (!inside || (index && index->kind == EW_NUMBER && ew_rational_equal(index->number, ew_rational_small(2)))) {
         index = NULL;
     }
     return inside ? ew_expr_call(parser->work, index ? EW_ROOT : EW_SQRT, inside, index) : NULL;
@@ -461,9 +454,9 @@ static ew_expr *parse_call(ew_parser *parser) {
     ew_expr *base = NULL, *power = NULL;
     for (int i = 0; i < 2; i++) {
         if (!base && ew_accept(parser, T_SUBSCRIPT)) {
-            base = function == EW_LOG ? ew_token_at(parser)->type == T_NUMBER ? parse_number(parser)
-                                                                              : ew_parse_argument(parser)
-                                      : NULL;
+            base = function == EW_LOG
+                       ? ew_token_at(parser)->type == T_NUMBER ? parse_number(parser) : ew_parse_argument(parser)
+                       : NULL;
             if (!base) {
                 return NULL;
             }
@@ -588,8 +581,7 @@ ew_expr *ew_parse_primary(ew_parser *parser) {
 
 /* "5 or more", "3 less than": words that are no mere unit. */
 static bool changes_the_value(const ew_parser *parser, size_t from) {
-    static const char *const words[] = {"more",  "less", "least", "most", "greater",
-                                        "fewer", "not",  "than",  "never"};
+    static const char *const words[] = {"more", "less", "least", "most", "greater", "fewer", "not", "than", "never"};
     for (size_t i = from; i < parser->at; i++) {
         const ew_token *token = &parser->tokens[i];
         for (size_t w = 0; token->type == T_TEXT && w < sizeof words / sizeof *words; w++) {
@@ -645,7 +637,9 @@ static ew_expr *parse_unit(ew_parser *parser, ew_expr *value) {
 static ew_expr *parse_power(ew_parser *parser, ew_expr *value) {
     size_t braces = ew_token_at(parser)->type == T_BRACE;
     uint8_t type = ew_token_ahead(parser, braces);
-    if (type == T_DEGREE && (!braces || ew_token_ahead(parser, 2) == T_BRACE_END)) {
+    const ew_token *inside = ew_token_at(parser) + (braces && parser->at < parser->count);
+    bool letter_o = value->kind == EW_NUMBER && type == T_NAME && inside->length == 1 && inside->text[0] == 'o';
+    if ((type == T_DEGREE || letter_o) && (!braces || ew_token_ahead(parser, 2) == T_BRACE_END)) {
         parser->at += 1 + 2 * braces;
         return ew_expr_unary(parser->work, EW_DEGREE, value);
     }
@@ -668,8 +662,7 @@ static int64_t large_number(const ew_token *token) {
     } words[] = {{"dozen", 12},        {"hundred", 100},        {"thousand", 1000},
                  {"million", 1000000}, {"billion", 1000000000}, {"trillion", 1000000000000}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strlen(words[i].word) == token->length &&
-            memcmp(words[i].word, token->text, token->length) == 0) {
+        if (strlen(words[i].word) == token->length && memcmp(words[i].word, token->text, token->length) == 0) {
             return words[i].value;
         }
     }

@@ -92,12 +92,12 @@ static void print_sorted(printer *p, const ew_expr *e) {
 }
 
 static const char *function_name(uint8_t op) {
-    static const char *const names[] = {
-        "sin",      "cos",   "tan",   "cot",  "sec",  "csc",  "asin", "acos",      "atan",
-        "acot",     "asec",  "acsc",  "sinh", "cosh", "tanh", "coth", "sech",      "csch",
-        "asinh",    "acosh", "atanh", "ln",   "log",  "exp",  "sqrt", "root",      "abs",
-        "floor",    "ceil",  "re",    "im",   "conj", "arg",  "sign", "factorial", "factorial2",
-        "binomial", "gcd",   "lcm",   "max",  "min",  "det",  "mod",  "sum",       "product"};
+    static const char *const names[] = {"sin",  "cos",  "tan",       "cot",        "sec",      "csc",  "asin", "acos",
+                                        "atan", "acot", "asec",      "acsc",       "sinh",     "cosh", "tanh", "coth",
+                                        "sech", "csch", "asinh",     "acosh",      "atanh",    "ln",   "log",  "exp",
+                                        "sqrt", "root", "abs",       "floor",      "ceil",     "re",   "im",   "conj",
+                                        "arg",  "sign", "factorial", "factorial2", "binomial", "gcd",  "lcm",  "max",
+                                        "min",  "det",  "mod",       "sum",        "product"};
     return op < sizeof names / sizeof *names ? names[op] : "?";
 }
 

@@ -4,9 +4,8 @@
 
 enum { LIMBS = EW_RATIONAL_LIMBS };
 
-static const mp_limb_t small_integers[33] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
-                                             11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-                                             22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
+static const mp_limb_t small_integers[33] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                                             17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
 
 static int trimmed(const mp_limb_t *limbs, int n) {
     while (n > 0 && limbs[n - 1] == 0) {
@@ -59,8 +58,7 @@ bool ew_rational_to_int64(ew_rational a, int64_t *value) {
 }
 
 /* Product of two numbers of an and bn limbs; the length without leading zeros. */
-static mp_limb_t *product(ew_work *work, const mp_limb_t *a, int an, const mp_limb_t *b, int bn,
-                          int *length) {
+static mp_limb_t *product(ew_work *work, const mp_limb_t *a, int an, const mp_limb_t *b, int bn, int *length) {
     if (an > LIMBS || bn > LIMBS || an + bn > LIMBS + 1 || !ew_work_spend(work, (int64_t)an * bn)) {
         return NULL;
     }
@@ -93,8 +91,7 @@ static int strip_twos(mp_limb_t *a, int n) {
 }
 
 /* Greatest common divisor of the odd parts of a and b (both not 0) into `divisor`; its length. */
-static int odd_gcd(ew_work *work, const mp_limb_t *a, int an, const mp_limb_t *b, int bn,
-                   mp_limb_t *divisor) {
+static int odd_gcd(ew_work *work, const mp_limb_t *a, int an, const mp_limb_t *b, int bn, mp_limb_t *divisor) {
     mp_limb_t x[LIMBS], y[LIMBS];
     int64_t cost = (int64_t)(an > bn ? an : bn);
     if (!ew_work_spend(work, 50 * cost * (cost + 4))) {
@@ -127,8 +124,8 @@ static int trailing_twos(const mp_limb_t *a) {
 }
 
 /* n limbs of `a` over an exact divisor and then over 2^twos. */
-static mp_limb_t *reduced(ew_work *work, const mp_limb_t *a, int n, const mp_limb_t *divisor,
-                          int divisor_limbs, int twos, int *length) {
+static mp_limb_t *reduced(ew_work *work, const mp_limb_t *a, int n, const mp_limb_t *divisor, int divisor_limbs,
+                          int twos, int *length) {
     mp_limb_t remainder[LIMBS];
     mp_limb_t *quotient = new_limbs(work, n - divisor_limbs + 1);
     if (!quotient) {
@@ -155,8 +152,8 @@ static bool lowest_terms(ew_work *work, ew_rational *value) {
         return true;
     }
     mp_limb_t divisor[LIMBS];
-    int n = odd_gcd(work, value->numerator, value->numerator_limbs, value->denominator,
-                    value->denominator_limbs, divisor);
+    int n =
+        odd_gcd(work, value->numerator, value->numerator_limbs, value->denominator, value->denominator_limbs, divisor);
     if (n == 0) {
         return false;
     }
@@ -164,10 +161,9 @@ static bool lowest_terms(ew_work *work, ew_rational *value) {
     if (n == 1 && divisor[0] == 1 && twos == 0) {
         return true;
     }
-    mp_limb_t *top =
-        reduced(work, value->numerator, value->numerator_limbs, divisor, n, twos, &value->numerator_limbs);
-    mp_limb_t *bottom = reduced(work, value->denominator, value->denominator_limbs, divisor, n, twos,
-                                &value->denominator_limbs);
+    mp_limb_t *top = reduced(work, value->numerator, value->numerator_limbs, divisor, n, twos, &value->numerator_limbs);
+    mp_limb_t *bottom =
+        reduced(work, value->denominator, value->denominator_limbs, divisor, n, twos, &value->denominator_limbs);
     value->numerator = top;
     value->denominator = bottom;
     return top && bottom;
@@ -181,8 +177,8 @@ bool ew_rational_multiply(ew_work *work, ew_rational a, ew_rational b, ew_ration
     ew_rational value = {.negative = a.negative != b.negative};
     value.numerator =
         product(work, a.numerator, a.numerator_limbs, b.numerator, b.numerator_limbs, &value.numerator_limbs);
-    value.denominator = product(work, a.denominator, a.denominator_limbs, b.denominator, b.denominator_limbs,
-                                &value.denominator_limbs);
+    value.denominator =
+        product(work, a.denominator, a.denominator_limbs, b.denominator, b.denominator_limbs, &value.denominator_limbs);
     *result = value;
     return value.numerator && value.denominator && lowest_terms(work, result);
 }
@@ -226,13 +222,11 @@ bool ew_rational_add(ew_work *work, ew_rational a, ew_rational b, ew_rational *r
         *result = a.numerator_limbs == 0 ? b : a;
         return true;
     }
-    const mp_limb_t *x =
-        product(work, a.numerator, a.numerator_limbs, b.denominator, b.denominator_limbs, &an);
-    const mp_limb_t *y =
-        product(work, b.numerator, b.numerator_limbs, a.denominator, a.denominator_limbs, &bn);
+    const mp_limb_t *x = product(work, a.numerator, a.numerator_limbs, b.denominator, b.denominator_limbs, &an);
+    const mp_limb_t *y = product(work, b.numerator, b.numerator_limbs, a.denominator, a.denominator_limbs, &bn);
     ew_rational value = {0};
-    value.denominator = product(work, a.denominator, a.denominator_limbs, b.denominator, b.denominator_limbs,
-                                &value.denominator_limbs);
+    value.denominator =
+        product(work, a.denominator, a.denominator_limbs, b.denominator, b.denominator_limbs, &value.denominator_limbs);
     if (!x || !y || !value.denominator || !combine(work, x, an, a.negative, y, bn, b.negative, &value)) {
         return false;
     }
@@ -260,8 +254,8 @@ bool ew_rational_power(ew_work *work, ew_rational a, int64_t exponent, ew_ration
         return false;
     }
     uint64_t left = exponent < 0 ? -(uint64_t)exponent : (uint64_t)exponent;
-    if (left > 20000 && !(a.numerator_limbs <= 1 && ew_rational_is_integer(a) &&
-                          (a.numerator_limbs == 0 || a.numerator[0] == 1))) {
+    if (left > 20000 &&
+        !(a.numerator_limbs <= 1 && ew_rational_is_integer(a) && (a.numerator_limbs == 0 || a.numerator[0] == 1))) {
         return false;
     }
     while (left) {
@@ -296,8 +290,7 @@ bool ew_rational_floor(ew_work *work, ew_rational a, ew_rational *result) {
         quotient.negative = a.negative && quotient.numerator_limbs > 0;
     }
     /* Truncation rounds towards zero; a negative that is no integer goes one further. */
-    return a.negative ? ew_rational_add(work, quotient, ew_rational_small(-1), result)
-                      : (*result = quotient, true);
+    return a.negative ? ew_rational_add(work, quotient, ew_rational_small(-1), result) : (*result = quotient, true);
 }
 
 static const mp_limb_t *integer_sqrt(ew_work *work, const mp_limb_t *a, int n, int *length) {
@@ -356,8 +349,7 @@ bool ew_rational_digits(ew_work *work, const char *digits, size_t n, int base, s
         digits++, n--;
     }
     /* 4,932 decimal digits fill the limbs; no base needs more characters than base 2. */
-    if (n > LIMBS * 64 || (base >= 10 && n > 5000) ||
-        !ew_work_spend(work, (int64_t)n * (int64_t)(n / 16 + 1))) {
+    if (n > LIMBS * 64 || (base >= 10 && n > 5000) || !ew_work_spend(work, (int64_t)n * (int64_t)(n / 16 + 1))) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {

@@ -77,8 +77,7 @@ static ew_expr *meaning(ew_work *work, ew_span words) {
 
 ew_expr *ew_read(ew_work *work, const char *text, size_t length, ew_reading reading) {
     ew_span answer = ew_trim_answer(text, length), words;
-    bool half_day =
-        answer.length > 2 && answer.length < 40 && memchr("mM.}", answer.text[answer.length - 1], 4);
+    bool half_day = answer.length > 2 && answer.length < 40 && memchr("mM.}", answer.text[answer.length - 1], 4);
     if (half_day) {
         words = ew_text_words(work, answer.text, answer.length);
         if (is_time_of_day(work, &words)) {

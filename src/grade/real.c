@@ -83,9 +83,8 @@ static ew_real from_limbs(const mp_limb_t *limbs, int n) {
 ew_real ew_real_from_rational(ew_rational value) {
     ew_real top = from_limbs(value.numerator, value.numerator_limbs);
     top.negative = value.negative;
-    return ew_rational_is_integer(value)
-               ? top
-               : ew_real_divide(top, from_limbs(value.denominator, value.denominator_limbs));
+    return ew_rational_is_integer(value) ? top
+                                         : ew_real_divide(top, from_limbs(value.denominator, value.denominator_limbs));
 }
 
 double ew_real_to_double(ew_real value) {

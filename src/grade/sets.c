@@ -146,8 +146,7 @@ static bool complement(ew_real_set *set) {
 
 static bool intersect(ew_work *work, ew_real_set *a, const ew_real_set *b) {
     ew_real_set other = *b;
-    return complement(a) && complement(&other) && unite(work, a, &other) && complement(a) &&
-           normalize(work, a);
+    return complement(a) && complement(&other) && unite(work, a, &other) && complement(a) && normalize(work, a);
 }
 
 static bool build(builder *b, const ew_expr *expr, ew_real_set *set);
@@ -202,8 +201,7 @@ static bool ray(builder *b, char op, const ew_expr *value, ew_real_set *set) {
 static bool absolute(builder *b, const ew_expr *expr, ew_real_set *set) {
     const ew_expr *left = expr->items[0];
     char op = expr->ops[0];
-    ew_value limit = evaluate(b->work, expr->items[1]),
-             zero = {.exact = true, .rational = ew_rational_small(0)};
+    ew_value limit = evaluate(b->work, expr->items[1]), zero = {.exact = true, .rational = ew_rational_small(0)};
     if (left->items[0]->kind != EW_SYMBOL || !same_symbol(b, left->items[0]) || !strchr("<l>g", op) ||
         limit.undefined || limit.infinity || order(b->work, &limit, &zero) != 1) {
         return false;
@@ -214,8 +212,7 @@ static bool absolute(builder *b, const ew_expr *expr, ew_real_set *set) {
     } else {
         minus.ball = ew_complex_negate(limit.ball);
     }
-    bool inside = op == '<' || op == 'l',
-         closed = op == 'l' || op == '>'; /* the complement of an open ray is closed */
+    bool inside = op == '<' || op == 'l', closed = op == 'l' || op == '>'; /* the complement of an open ray is closed */
     one_interval(set, minus, closed, limit, closed);
     return inside || complement(set);
 }
@@ -283,8 +280,8 @@ static bool is_difference(const ew_expr *expr) {
 
 static bool difference(builder *b, const ew_expr *expr, ew_real_set *set) {
     ew_real_set right;
-    return build(b, expr->items[0], set) && build(b, expr->items[1]->items[0], &right) &&
-           complement(&right) && intersect(b->work, set, &right);
+    return build(b, expr->items[0], set) && build(b, expr->items[1]->items[0], &right) && complement(&right) &&
+           intersect(b->work, set, &right);
 }
 
 static bool points(builder *b, const ew_expr *expr, ew_real_set *set) {
@@ -303,8 +300,8 @@ static bool points(builder *b, const ew_expr *expr, ew_real_set *set) {
 static bool build_node(builder *b, const ew_expr *expr, ew_real_set *set) {
     switch (expr->kind) {
     case EW_BRACKET: {
-        bool interval = expr->count == 2 && (expr->open == '(' || expr->open == '[') &&
-                        (expr->close == ')' || expr->close == ']');
+        bool interval =
+            expr->count == 2 && (expr->open == '(' || expr->open == '[') && (expr->close == ')' || expr->close == ']');
         ew_value low = interval ? evaluate(b->work, expr->items[0]) : infinity(1);
         ew_value high = interval ? evaluate(b->work, expr->items[1]) : infinity(1);
         if (!interval || low.undefined || high.undefined || low.infinity > 0 || high.infinity < 0) {

@@ -23,8 +23,7 @@ static char lower(char c) {
 
 static size_t strip_pair(ew_span *s, const char *open, const char *close) {
     size_t a = strlen(open), b = strlen(close);
-    if (s->length >= a + b && memcmp(s->text, open, a) == 0 &&
-        memcmp(s->text + s->length - b, close, b) == 0) {
+    if (s->length >= a + b && memcmp(s->text, open, a) == 0 && memcmp(s->text + s->length - b, close, b) == 0) {
         s->text += a;
         s->length -= a + b;
         return a;
@@ -264,12 +263,10 @@ ew_span ew_text_words(ew_work *work, const char *text, size_t length) {
 }
 
 bool ew_words_number(ew_span words, int64_t *value) {
-    static const char *const small[] = {"zero",    "one",     "two",       "three",    "four",
-                                        "five",    "six",     "seven",     "eight",    "nine",
-                                        "ten",     "eleven",  "twelve",    "thirteen", "fourteen",
-                                        "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
-    static const char *const tens[] = {"twenty", "thirty",  "forty",  "fifty",
-                                       "sixty",  "seventy", "eighty", "ninety"};
+    static const char *const small[] = {
+        "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
+        "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+    static const char *const tens[] = {"twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"};
     int64_t total = 0, group = 0;
     size_t at = 0, known = 0;
     while (at < words.length) {

@@ -357,12 +357,10 @@ static bool lex_text_command(lexer *lex, const char *name, size_t length) {
     }
     const char *word = text;
     size_t word_length = trim(&word, n), figures = 0;
-    while (figures < word_length &&
-           (is_digit(word[figures]) || (word[figures] >= 'A' && word[figures] <= 'F'))) {
+    while (figures < word_length && (is_digit(word[figures]) || (word[figures] >= 'A' && word[figures] <= 'F'))) {
         figures++;
     }
-    if (peek(lex, 0) == '_' && figures == word_length && figures > 0 &&
-        is_digit(word[0])) { /* \text{1A}_{16} */
+    if (peek(lex, 0) == '_' && figures == word_length && figures > 0 && is_digit(word[0])) { /* \text{1A}_{16} */
         push(lex, T_BASED, 0, word, figures);
         return true;
     }
@@ -468,6 +466,11 @@ static void lex_command_name(lexer *lex) {
         skip_argument(lex);
         return;
     }
+    if (length == 3 && memcmp(name, "not", 3) == 0 && peek(lex, 0) == '=') {
+        lex->at++;
+        push(lex, T_RELATION, 'n', name, length);
+        return;
+    }
     const ew_word *word = ew_find_command(name, length);
     if (!word) {
         push(lex, T_UNKNOWN, 0, name, length);
@@ -559,13 +562,14 @@ static void lex_letters(lexer *lex) {
             }
         }
     }
-    bool value_before = last_type(lex) == T_NUMBER || last_type(lex) == T_CLOSE ||
-                        last_type(lex) == T_BRACE_END || last_type(lex) == T_TEXT ||
-                        last_type(lex) == T_CONSTANT || last_type(lex) == T_SLASH;
-    bool per =
-        n == 1 && last_type(lex) == T_SLASH && lex->count > 1 && lex->tokens[lex->count - 2].type == T_TEXT;
+    bool value_before = last_type(lex) == T_NUMBER || last_type(lex) == T_CLOSE || last_type(lex) == T_BRACE_END ||
+                        last_type(lex) == T_TEXT || last_type(lex) == T_CONSTANT || last_type(lex) == T_SLASH;
+    bool per = n == 1 && last_type(lex) == T_SLASH && lex->count > 1 && lex->tokens[lex->count - 2].type == T_TEXT;
+    bool ordinal =
+        n == 2 && !lex->space && last_type(lex) == T_NUMBER &&
+        (same_word(name, n, "st") || same_word(name, n, "nd") || same_word(name, n, "rd") || same_word(name, n, "th"));
     bool name_like = n == 3 && name[0] <= 'Z' && name[1] >= 'a' && name[2] >= 'a'; /* Bob */
-    if (n > 3 || name_like || ((n > 1 || per) && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
+    if (n > 3 || name_like || ordinal || ((n > 1 || per) && value_before && ew_is_unit(name, n)) || (name[0] & 0x80) ||
         (n > 1 && (same_word(name, n, "yes") || same_word(name, n, "no") || same_word(name, n, "not") ||
                    same_word(name, n, "is") || same_word(name, n, "of") || same_word(name, n, "the") ||
                    same_word(name, n, "per") || same_word(name, n, "one") || same_word(name, n, "two") ||
@@ -687,6 +691,7 @@ static void lex_one(lexer *lex) {
         break;
     case '"':
     case '`':
+    case '#':
         lex->at++;
         break;
     default:

@@ -261,8 +261,8 @@ const char *ew_to_ascii(ew_work *work, const char *text, size_t *length) {
         if (latex) {
             size_t size = strlen(latex);
             /* 10 to the power -12 is one exponent: ^{-}^{1}^{2} joined */
-            if (size >= 4 && used >= 4 && (latex[0] == '^' || latex[0] == '_') && latex[1] == '{' &&
-                start > 0 && out[used - 1] == '}' && (text[start - 1] & 0x80)) {
+            if (size >= 4 && used >= 4 && (latex[0] == '^' || latex[0] == '_') && latex[1] == '{' && start > 0 &&
+                out[used - 1] == '}' && (text[start - 1] & 0x80)) {
                 size_t open = used - 1;
                 while (open > 0 && out[open] != '{') {
                     open--;

@@ -86,10 +86,8 @@ static bool apply(ew_work *work, ew_unit *unit, const entry *e, int power) {
         return true;
     }
     unit->powers[e->dimension] = (int8_t)(unit->powers[e->dimension] + power);
-    return ew_rational_integer(work, e->numerator, &top) &&
-           ew_rational_integer(work, e->denominator, &bottom) &&
-           ew_rational_divide(work, top, bottom, &factor) &&
-           ew_rational_power(work, factor, power, &factor) &&
+    return ew_rational_integer(work, e->numerator, &top) && ew_rational_integer(work, e->denominator, &bottom) &&
+           ew_rational_divide(work, top, bottom, &factor) && ew_rational_power(work, factor, power, &factor) &&
            ew_rational_multiply(work, unit->factor, factor, &unit->factor);
 }
 
