@@ -6,10 +6,11 @@
 enum { ALIGNMENT = 64, SMALLEST_CAPACITY = 8 };
 
 void *ew_allocate(size_t count, size_t size) {
-    if (count == 0 || size == 0) {
-        count = size = 1;
+    size_t bytes;
+    if (!ew_multiply_size(count, size, &bytes)) { /* sanitizers abort where calloc would return NULL */
+        return NULL;
     }
-    return calloc(count, size);
+    return calloc(bytes > 0 ? bytes : 1, 1);
 }
 
 void *ew_allocate_aligned(size_t count, size_t size) {
