@@ -36,8 +36,8 @@ static int close_models(void **state) {
 
 static double log_sum_exp(const float *logits) {
     double largest = -INFINITY, sum = 0;
-    for (size_t i = 0; i < vocab; i++) {
-        largest = fmax(largest, (double)logits[i]);
+    for (size_t i = 0; i < vocab; i++) { /* fmax here makes gcc 12 for aarch64 fail with an internal error */
+        largest = (double)logits[i] > largest ? (double)logits[i] : largest;
     }
     for (size_t i = 0; i < vocab; i++) {
         sum += exp((double)logits[i] - largest);
