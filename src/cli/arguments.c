@@ -96,8 +96,8 @@ static void print_option(const ew_option *option) {
 }
 
 static void print_help(const ew_command *command) {
-    printf("Usage: edgewise %s %s [options]\n\n%s\n\nOptions:\n", command->name, command->positionals,
-           command->summary);
+    printf("Usage: edgewise %s%s%s [options]\n\n%s\n\nOptions:\n", command->name,
+           command->positionals[0] ? " " : "", command->positionals, command->summary);
     for (size_t i = 0; i < command->n_options; i++) {
         print_option(&command->options[i]);
     }
