@@ -294,17 +294,28 @@ static size_t root_of(candidate *all, size_t i) {
     return i;
 }
 
-static bool same_pair(grading *g, const candidate *a, const candidate *b, ew_grade_task task) {
+/* One direction, within fuel of its own, so that the order of the two cannot matter; takes what was burnt off *fuel. */
+static bool same_way(grading *g, const candidate *a, const candidate *b, int64_t *fuel) {
+    ew_work_mark mark = ew_work_marked(&g->work);
+    g->work.fuel = PAIR_FUEL;
+    g->work.exhausted = false;
+    bool same = ew_same_answer(&g->comparison, a->tree, b->tree);
+    if (!same && (a->tree->kind == EW_TEXT || b->tree->kind == EW_TEXT)) {
+        same = same_characters(&g->work, a->text, b->text, true);
+    }
+    *fuel -= PAIR_FUEL - g->work.fuel;
+    ew_work_rewind(&g->work, mark);
+    return same;
+}
+
+static bool same_pair(grading *g, const candidate *a, const candidate *b, ew_grade_task task, int64_t *fuel) {
+    if (ew_span_equal(a->text, b->text)) {
+        return true;
+    }
     if (task == EW_TASK_CHOICE && (a->letter || b->letter)) {
         return a->letter == b->letter;
     }
-    if (!a->tree || !b->tree) {
-        return false;
-    }
-    if (a->tree->kind == EW_TEXT || b->tree->kind == EW_TEXT) {
-        return ew_same_answer(&g->comparison, a->tree, b->tree) || same_characters(&g->work, a->text, b->text, true);
-    }
-    return ew_same_answer(&g->comparison, a->tree, b->tree) || ew_same_answer(&g->comparison, b->tree, a->tree);
+    return a->tree && b->tree && (same_way(g, a, b, fuel) || same_way(g, b, a, fuel));
 }
 
 /* Compares all pairs that are not yet together; each within its own fuel, all within CLASSES_FUEL. */
@@ -316,14 +327,9 @@ static void join(grading *g, candidate *all, size_t n, ew_grade_task task) {
             if (a == b) {
                 continue;
             }
-            ew_work_mark mark = ew_work_marked(&g->work);
-            g->work.fuel = PAIR_FUEL;
-            g->work.exhausted = false;
-            if (ew_span_equal(all[i].text, all[j].text) || same_pair(g, &all[i], &all[j], task)) {
+            if (same_pair(g, &all[i], &all[j], task, &fuel)) {
                 all[a > b ? a : b].parent = a > b ? b : a;
             }
-            fuel -= PAIR_FUEL - g->work.fuel;
-            ew_work_rewind(&g->work, mark);
         }
     }
 }

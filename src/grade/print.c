@@ -175,6 +175,42 @@ static void print_sum(printer *p, const ew_expr *e) {
     }
 }
 
+/* What has items but is no value by itself. */
+static void print_structure(printer *p, const ew_expr *e) {
+    switch (e->kind) {
+    case EW_BASED:
+        put_span(p, e->text, e->text_length), put(p, "_"), print(p, e->items[0], 4);
+        break;
+    case EW_BRACKET:
+        put_char(p, e->open), print_items(p, e, ", "), put_char(p, e->close);
+        break;
+    case EW_SET:
+        put(p, "{"), print_sorted(p, e), put(p, "}");
+        break;
+    case EW_CONDITION:
+        put(p, "{"), print(p, e->items[0], 0), put(p, " : "), print(p, e->items[1], 0), put(p, "}");
+        break;
+    case EW_MATRIX:
+        print_matrix(p, e);
+        break;
+    case EW_RELATION:
+        print_relation(p, e);
+        break;
+    case EW_SET_OPERATION:
+        print(p, e->items[0], 2),
+            put(p, e->op == '|'   ? " u "
+                   : e->op == '&' ? " n "
+                                  : " \\ "),
+            print(p, e->items[1], 2);
+        break;
+    case EW_LIST:
+        print_sorted(p, e);
+        break;
+    default:
+        break;
+    }
+}
+
 static void print_node(printer *p, const ew_expr *e) {
     switch (e->kind) {
     case EW_NUMBER:
@@ -221,35 +257,8 @@ static void print_node(printer *p, const ew_expr *e) {
     case EW_UNIT:
         print(p, e->items[0], 0);
         break;
-    case EW_BASED:
-        put_span(p, e->text, e->text_length), put(p, "_"), print(p, e->items[0], 4);
-        break;
-    case EW_BRACKET:
-        put_char(p, e->open), print_items(p, e, ", "), put_char(p, e->close);
-        break;
-    case EW_SET:
-        put(p, "{"), print_sorted(p, e), put(p, "}");
-        break;
-    case EW_CONDITION:
-        put(p, "{"), print(p, e->items[0], 0), put(p, " : "), print(p, e->items[1], 0), put(p, "}");
-        break;
-    case EW_MATRIX:
-        print_matrix(p, e);
-        break;
-    case EW_RELATION:
-        print_relation(p, e);
-        break;
-    case EW_SET_OPERATION:
-        print(p, e->items[0], 2),
-            put(p, e->op == '|'   ? " u "
-                   : e->op == '&' ? " n "
-                                  : " \\ "),
-            print(p, e->items[1], 2);
-        break;
-    case EW_LIST:
-        print_sorted(p, e);
-        break;
     default:
+        print_structure(p, e);
         break;
     }
 }

@@ -609,71 +609,65 @@ static void lex_comparison(lexer *lex) {
     }
 }
 
+/* Characters that are always one token by themselves. */
+static bool lex_single(lexer *lex) {
+    static const struct {
+        char character;
+        uint8_t type;
+    } singles[] = {{'-', T_MINUS},     {'/', T_SLASH}, {'^', T_POWER},     {'_', T_SUBSCRIPT},
+                   {'{', T_BRACE},     {',', T_COMMA}, {';', T_SEMICOLON}, {'}', T_BRACE_END},
+                   {'&', T_AMPERSAND}, {':', T_COLON}, {'%', T_PERCENT},   {'\'', T_PRIME}};
+    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
+        if (*lex->at == singles[i].character) {
+            simple(lex, (ew_token_type)singles[i].type, 0, 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A dollar sign is money before digits at the start, else it delimits mathematics and is nothing. */
+static void lex_dollar(lexer *lex) {
+    if (is_digit(peek(lex, 1)) && (last_type(lex) == T_END || last_type(lex) == T_MINUS)) {
+        simple(lex, T_MONEY, 0, 1);
+    } else {
+        lex->at++;
+        lex->space = true;
+    }
+}
+
+static void lex_bracket(lexer *lex, char c) {
+    if (c == '(' && lex_based(lex)) {
+        return;
+    }
+    bool open = c == '(' || c == '[';
+    lex->brackets += open ? 1 : -1;
+    simple(lex, open ? T_OPEN : T_CLOSE, (uint8_t)c, 1);
+}
+
 static void lex_one(lexer *lex) {
     char c = *lex->at;
+    if (lex_single(lex)) {
+        return;
+    }
     switch (c) {
     case '\\':
         lex_command(lex);
         break;
     case '+':
-        peek(lex, 1) == '-' && peek(lex, 2) != '-' && lex->at + 2 < lex->end &&last_type(lex) == T_END
-            ? simple(lex, T_PM, 0, 2)
-            : simple(lex, T_PLUS, 0, 1);
-        break;
-    case '-':
-        simple(lex, T_MINUS, 0, 1);
+        simple(lex, T_PLUS, 0, 1);
         break;
     case '*':
         peek(lex, 1) == '*' ? simple(lex, T_POWER, 0, 2) : simple(lex, T_TIMES, 0, 1);
         break;
-    case '/':
-        simple(lex, T_SLASH, 0, 1);
-        break;
-    case '^':
-        simple(lex, T_POWER, 0, 1);
-        break;
-    case '_':
-        simple(lex, T_SUBSCRIPT, 0, 1);
+    case '|':
+        simple(lex, T_BAR, 0, peek(lex, 1) == '|' ? 2 : 1);
         break;
     case '(':
-        if (!lex_based(lex)) {
-            lex->brackets++;
-            simple(lex, T_OPEN, '(', 1);
-        }
-        break;
     case '[':
-        lex->brackets++, simple(lex, T_OPEN, '[', 1);
-        break;
     case ')':
     case ']':
-        lex->brackets--, simple(lex, T_CLOSE, (uint8_t)c, 1);
-        break;
-    case '{':
-        simple(lex, T_BRACE, 0, 1);
-        break;
-    case '}':
-        simple(lex, T_BRACE_END, 0, 1);
-        break;
-    case '|':
-        peek(lex, 1) == '|' ? simple(lex, T_BAR, 0, 2) : simple(lex, T_BAR, 0, 1);
-        break;
-    case ',':
-        simple(lex, T_COMMA, 0, 1);
-        break;
-    case ';':
-        simple(lex, T_SEMICOLON, 0, 1);
-        break;
-    case ':':
-        simple(lex, T_COLON, 0, 1);
-        break;
-    case '%':
-        simple(lex, T_PERCENT, 0, 1);
-        break;
-    case '&':
-        simple(lex, T_AMPERSAND, 0, 1);
-        break;
-    case '\'':
-        simple(lex, T_PRIME, 0, 1);
+        lex_bracket(lex, c);
         break;
     case '<':
     case '>':
@@ -682,12 +676,7 @@ static void lex_one(lexer *lex) {
         lex_comparison(lex);
         break;
     case '$':
-        if (is_digit(peek(lex, 1)) && (last_type(lex) == T_END || last_type(lex) == T_MINUS)) {
-            simple(lex, T_MONEY, 0, 1);
-        } else {
-            lex->at++;
-            lex->space = true;
-        }
+        lex_dollar(lex);
         break;
     case '"':
     case '`':

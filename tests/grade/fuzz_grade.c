@@ -17,8 +17,8 @@ static void grade(const char *reply, const char *gold, const ew_grade_options *o
     must(ew_grade_with(reply, gold, options, &result, NULL) == EW_OK);
     must((result.verdict == EW_VERDICT_NONE) == (result.answer == NULL) &&
          (result.answer == NULL) == (result.normal == NULL));
-    must(!itself || result.verdict == EW_VERDICT_RIGHT || !result.answer ||
-         strcmp(result.answer, gold) != 0 || options->task == EW_TASK_CHOICE);
+    must(!itself || result.verdict == EW_VERDICT_RIGHT || !result.answer || strcmp(result.answer, gold) != 0 ||
+         options->task == EW_TASK_CHOICE);
     ew_grade_result_free(&result);
 }
 
@@ -45,10 +45,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     ew_grade_options exact = {.size = sizeof exact, .task = EW_TASK_MATH, .bare = true};
     grade(reply, reply, &exact, true);
-    const char *answers[3] = {reply, gold, reply};
-    size_t classes[3];
-    must(ew_answer_classes(answers, 3, EW_TASK_AUTO, classes, NULL) == EW_OK && classes[0] == 0 &&
-         classes[2] == 0);
+    const char *answers[3] = {reply, gold, reply}, *turned[2] = {gold, reply};
+    size_t classes[3], others[2];
+    must(ew_answer_classes(answers, 3, EW_TASK_AUTO, classes, NULL) == EW_OK && classes[0] == 0 && classes[2] == 0);
+    must(ew_answer_classes(turned, 2, EW_TASK_AUTO, others, NULL) == EW_OK);
+    must((classes[0] == classes[1]) == (others[0] == others[1]));
     free(reply);
     free(gold);
     return 0;
