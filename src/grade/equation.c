@@ -25,8 +25,11 @@ static ew_value difference(ew_point *point, const ew_expr *a, const ew_expr *b) 
 }
 
 static ew_point point_at(ew_comparison *c, uint32_t trial, const ew_contents *contents, bool log_10) {
-    return (ew_point){
-        .work = c->work, .trial = trial, .integers = contents->integers_wanted && contents->symbols, .log_10 = log_10};
+    return (ew_point){.work = c->work,
+                      .trial = trial,
+                      .integers = contents->integers_wanted && contents->symbols,
+                      .complex = contents->complex_wanted,
+                      .log_10 = log_10};
 }
 
 /* At positive points complex values count as they are; at others a point is passed over when roots or

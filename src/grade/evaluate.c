@@ -576,7 +576,8 @@ static ew_value variable(const ew_point *point, const ew_expr *expr) {
         unsigned last = expr->text_length ? (unsigned char)expr->text[expr->text_length - 1] : 0;
         value = point->trial == 1 || (last >> (point->trial / 2 - 1) & 1) ? -value : value;
     }
-    return inexact(ew_complex_real(ew_real_from_double(value)));
+    double imaginary = point->complex ? 0.3 + (double)(hash & 255) / 256 : 0;
+    return inexact((ew_complex){ew_real_from_double(value), ew_real_from_double(imaginary)});
 }
 
 static ew_value based(ew_point *point, const ew_expr *expr) {
@@ -704,6 +705,7 @@ void ew_scan(const ew_expr *expr, ew_contents *contents) {
             return;
         }
         contents->irrational |= expr->op <= EW_EXP;
+        contents->complex_wanted |= expr->op >= EW_RE && expr->op <= EW_ARG;
         contents->integers_wanted |= expr->op == EW_FACTORIAL || expr->op == EW_BINOMIAL ||
                                      expr->op == EW_DOUBLE_FACTORIAL || expr->op == EW_GCD || expr->op == EW_LCM ||
                                      expr->op == EW_MOD;

@@ -19,6 +19,7 @@ typedef struct ew_point {
     const struct ew_binding *bindings; /* the indices of the sums around */
     uint32_t trial;                    /* 0 to 11. Even: all variables positive; odd: of either sign */
     bool integers;                     /* variables are integers of 2..14, for factorials and the like */
+    bool complex;                      /* variables are complex numbers, where conjugates or parts are taken of them */
     bool log_10;                       /* \log without a base is decimal, not natural */
     bool left_reals; /* set by evaluation: an even root or a logarithm of a negative number was taken on the
                         way */
@@ -33,7 +34,7 @@ ew_ternary ew_value_equal(const ew_value *a, const ew_value *b, double tolerance
 
 /* What a tree contains. */
 typedef struct ew_contents {
-    bool symbols, integers_wanted, bare_log, degrees, plus_minus;
+    bool symbols, integers_wanted, complex_wanted, bare_log, degrees, plus_minus;
     bool structure;       /* anything that has no value */
     const ew_expr *index; /* of the sum around: no symbol */
     bool irrational;      /* a constant or function whose values are hardly ever rational */

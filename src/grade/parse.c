@@ -401,8 +401,8 @@ ew_expr *ew_parse_list(ew_parser *parser) {
 }
 
 static bool is_hedge(const ew_token *token) {
-    static const char *const hedges[] = {"about",   "approximately", "around", "roughly",
-                                         "exactly", "only",          "just",   "simply"};
+    static const char *const hedges[] = {"about", "approximately", "around", "roughly", "exactly", "only",
+                                         "just",  "simply",        "both",   "Both",    "either",  "Either"};
     for (size_t i = 0; i < sizeof hedges / sizeof *hedges; i++) {
         if (token->length == strlen(hedges[i]) && memcmp(token->text, hedges[i], token->length) == 0) {
             return true;

@@ -238,11 +238,20 @@ static bool relation(builder *b, const ew_expr *expr, ew_real_set *set) {
     return any;
 }
 
+/* x != 1: bare values behind it in a list are excluded, too. */
+static bool is_exclusion(const ew_expr *expr) {
+    return expr->kind == EW_RELATION && expr->count == 2 && expr->ops[0] == 'n';
+}
+
 /* Conditions side by side: "or" unites, "and" intersects; a comma intersects unless nothing would be left. */
 static bool conditions(builder *b, const ew_expr *expr, ew_real_set *set) {
     ew_real_set part, joined;
     for (uint32_t i = 0; i < expr->count; i++) {
-        if (expr->items[i]->kind != EW_RELATION || !build(b, expr->items[i], &part)) {
+        const ew_expr *item = expr->items[i];
+        bool built = item->kind == EW_RELATION      ? build(b, item, &part)
+                     : is_exclusion(expr->items[0]) ? i > 0 && ray(b, 'n', item, &part)
+                                                    : false;
+        if (!built) {
             return false;
         }
         if (i == 0) {
@@ -358,7 +367,7 @@ bool ew_is_real_set(const ew_expr *expr) {
         return expr->count == 2 && (expr->open == '[') != (expr->close == ']');
     case EW_LIST:
         for (uint32_t i = 0; i < expr->count; i++) {
-            if (!is_inequality(expr->items[i])) {
+            if (!is_inequality(expr->items[i]) && !is_exclusion(expr->items[0])) {
                 return false;
             }
         }

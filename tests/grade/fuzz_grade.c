@@ -1,5 +1,5 @@
 /* Any two texts are graded: reply and gold, separated by the first 0xFF byte, under every task. An answer
- * equals itself, and a verdict does not depend on what was graded before. */
+ * equals itself, and classes do not depend on the order of the answers. */
 #include "edgewise.h"
 
 #include <stdint.h>
