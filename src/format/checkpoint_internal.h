@@ -19,6 +19,19 @@ typedef struct ew_expected {
 /* All of them, in the order of checkpoint.h; owned by the caller. */
 ew_status ew_expect_tensors(const ew_config *config, ew_expected **expected, size_t *count, ew_error *error);
 
+/* One matrix of a layer by name, whether or not a model has it. */
+typedef struct ew_linear {
+    size_t layer;
+    size_t place;                      /* within the layer, in the order of checkpoint.h */
+    bool rotated;                      /* as in ew_expected */
+    char name[EW_TENSOR_NAME_BYTES];   /* blk.3.attn_q.weight */
+    char module[EW_FOLDER_NAME_BYTES]; /* model.layers.3.self_attn.q_proj */
+} ew_linear;
+
+/* By its canonical name or by that of its module in a folder; false when no layer of any model has such a matrix. */
+bool ew_linear_by_name(ew_string name, ew_linear *linear);
+bool ew_linear_by_module(ew_string module, ew_linear *linear);
+
 /* The weights of a folder: model.safetensors, or the shards of model.safetensors.index.json, as one table. */
 typedef struct ew_weight_folder {
     ew_safetensors **shards;

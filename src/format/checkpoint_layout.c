@@ -2,6 +2,7 @@
 #include "format/checkpoint_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef enum width { ONE, HEAD, MODEL, QUERY, KEY, FEED, VOCABULARY } width;
 
@@ -112,4 +113,68 @@ ew_status ew_expect_tensors(const ew_config *config, ew_expected **expected, siz
     }
     *count = (size_t)(next - *expected);
     return EW_OK;
+}
+
+/* Takes PREFIX, a number as one writes it and a dot off the front. */
+static bool take_layer(ew_string *name, const char *prefix, size_t *layer) {
+    enum { MAX_DIGITS = 6 };
+    size_t at = strlen(prefix), first = at;
+    if (name->length < at || memcmp(name->data, prefix, at) != 0) {
+        return false;
+    }
+    for (*layer = 0; at < name->length && name->data[at] >= '0' && name->data[at] <= '9'; at++) {
+        if (at - first == MAX_DIGITS) {
+            return false;
+        }
+        *layer = *layer * 10 + (size_t)(name->data[at] - '0');
+    }
+    if (at == first || (at > first + 1 && name->data[first] == '0') || at == name->length || name->data[at] != '.') {
+        return false;
+    }
+    *name = (ew_string){name->data + at + 1, name->length - at - 1};
+    return true;
+}
+
+static size_t module_length(const part *part) {
+    return strlen(part->folder_name) - strlen(".weight");
+}
+
+static void set_linear(size_t layer, size_t place, ew_linear *linear) {
+    const part *part = &layer_parts[place];
+    linear->layer = layer;
+    linear->place = place;
+    linear->rotated = part->rotated;
+    snprintf(linear->name, sizeof linear->name, "blk.%zu.%s", layer, part->name);
+    snprintf(linear->module, sizeof linear->module, "model.layers.%zu.%.*s", layer, (int)module_length(part),
+             part->folder_name);
+}
+
+bool ew_linear_by_name(ew_string name, ew_linear *linear) {
+    size_t layer;
+    if (!take_layer(&name, "blk.", &layer)) {
+        return false;
+    }
+    for (size_t i = 0; i < N_LAYER_PARTS; i++) {
+        if (layer_parts[i].rows != ONE && ew_string_is(name, layer_parts[i].name)) {
+            set_linear(layer, i, linear);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ew_linear_by_module(ew_string module, ew_linear *linear) {
+    size_t layer;
+    if (!take_layer(&module, "model.layers.", &layer)) {
+        return false;
+    }
+    for (size_t i = 0; i < N_LAYER_PARTS; i++) {
+        const part *part = &layer_parts[i];
+        if (part->rows != ONE && module.length == module_length(part) &&
+            memcmp(module.data, part->folder_name, module.length) == 0) {
+            set_linear(layer, i, linear);
+            return true;
+        }
+    }
+    return false;
 }
