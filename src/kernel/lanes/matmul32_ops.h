@@ -19,11 +19,12 @@ LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape
     }
 }
 
-/* Weights come from memory once, with the first tokens: ask for them some blocks ahead, which near the end of the tiles
+enum { PREFETCH_BLOCKS = 16 };
+
+/* Weights come from memory once, with the first tokens: ask for them `ahead` blocks before, which near the end of the tiles
  * is in the next ones. The address may lie beyond the matrix; a prefetch of it does nothing. */
-LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t block, size_t block_bytes) {
-    enum { AHEAD = 16 };
-    size_t wanted = block + AHEAD;
+LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t block, size_t ahead, size_t block_bytes) {
+    size_t wanted = block + ahead;
     wanted = wanted < tile->n_blocks ? wanted : wanted + (size_t)(n_tiles - 1) * tile->n_blocks;
     uintptr_t at = (uintptr_t)tile->codes + wanted * block_bytes;
     for (size_t line = 0; line < block_bytes; line += 64) {
@@ -58,7 +59,7 @@ LANES_INLINE void tiles_times_tokens32(const tile_view *tiles, int n_tiles, cons
         size_t index = token * x->n_blocks + block;
         if (token == 0) {
             for (int r = 0; r < n_tiles; r++) {
-                prefetch_block(&tiles[r], n_tiles, block, block_bytes_of(shape.format));
+                prefetch_block(&tiles[r], n_tiles, block, PREFETCH_BLOCKS, block_bytes_of(shape.format));
             }
         }
         block_products(tiles, n_tiles, block, x, index, shape, dots);

@@ -16,48 +16,19 @@ enum { LANES_TILES = 2, LANES_TOKENS = 4 };
 static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                        size_t y_stride);
 #include "kernel/lanes/table.h"
+#include "kernel/x86/amx_few.h"
+#include "kernel/x86/amx_tiles.h"
 
 enum {
-    AMX_TOKENS = 16,  /* rows of a tile register */
-    AMX_BATCH = 128,  /* tokens for which a tile of weights is unpacked once */
-    AMX_FEWEST = 32,  /* below this VNNI is faster, as weights then come from memory for few tokens */
-    AMX_BLOCK = 512   /* bytes of an unpacked block */
+    AMX_BATCH = 128, /* tokens for which a tile of weights is unpacked once */
+    AMX_MANY = 32,   /* from here on whole groups of 16 tokens need no panels */
+    /* Below these VNNI is as fast. */
+    AMX_FEWEST_INT16 = 8,
+    AMX_FEWEST_INT8 = 16
 };
-
-/* Tile registers, for intrinsics that paste the number: sums of the two planes, inputs of the two planes, weights. */
-#define SUMS_HI 0
-#define SUMS_LO 1
-#define NEXT_HI 2
-#define NEXT_LO 3
-#define INPUTS_HI 4
-#define INPUTS_LO 5
-#define WEIGHTS 6
 
 /* What one scale covers: a block, several, or the whole row. */
 typedef enum { GROUP_BLOCK, GROUP_BLOCKS, GROUP_ROW } group_kind;
-
-/* The operand of LDTILECFG. */
-typedef struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t column_bytes[16];
-    uint8_t rows[16];
-} tile_configuration;
-
-static void configure_tiles(void) {
-    tile_configuration configuration = {.palette = 1};
-    for (int i = SUMS_HI; i < WEIGHTS; i++) {
-        configuration.rows[i] = AMX_TOKENS;
-        configuration.column_bytes[i] = i < INPUTS_HI ? 64 : 32;
-    }
-    configuration.rows[WEIGHTS] = 8;
-    configuration.column_bytes[WEIGHTS] = 64;
-    _tile_loadconfig(&configuration);
-}
-
-/* The intrinsics do not tell the compiler that tiles are read from memory. */
-LANES_INLINE void memory_is_read(void) {
-    __asm__ volatile("" ::: "memory");
-}
 
 /* What is the same for all groups of tokens of a batch. */
 typedef struct {
@@ -67,20 +38,6 @@ typedef struct {
     const ew_activations *x;
     float (*offset_inputs)[SEGMENT_BLOCKS]; /* t of each token and group of the span, for offsets */
 } amx_span;
-
-typedef int32_t amx_sums[AMX_TOKENS][16];
-
-/* Unpacked codes of a span as signed bytes, INT4 only. */
-LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end, ew_matrix_format format, int8_t *out) {
-    __m512i bias = _mm512_set1_epi8(format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0);
-    for (size_t block = begin; block < end; block++, out += AMX_BLOCK) {
-        bytes64 w[8];
-        unpack_block(tile, block, format, w);
-        for (int v = 0; v < 8; v++) {
-            _mm512_store_si512(out + v * 64, _mm512_sub_epi8(w[v], bias));
-        }
-    }
-}
 
 /* t of the groups in the span (docs/arithmetic.md, "Linear layers"). */
 static void find_offset_inputs(const amx_span *span, size_t token) {
@@ -340,6 +297,16 @@ static amx_program *find_program(ew_matrix_format format, ew_activation_type typ
     return wide ? amx_symmetric_int16 : amx_symmetric_int8;
 }
 
+static void many_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, size_t n_tokens,
+                        float *y, size_t y_stride) {
+    amx_program *program = find_program(w->format, x->type);
+    amx_batch batch;
+    for (batch.first = 0; batch.first < n_tokens; batch.first += batch.count) {
+        batch.count = n_tokens - batch.first < AMX_BATCH ? n_tokens - batch.first : AMX_BATCH;
+        program(w, tile_begin, tile_end, x, &batch, y, y_stride);
+    }
+}
+
 /* The tokens from `first` on. */
 static ew_activations tokens_from(const ew_activations *x, size_t first) {
     ew_activations rest = *x;
@@ -350,22 +317,26 @@ static ew_activations tokens_from(const ew_activations *x, size_t first) {
     return rest;
 }
 
-/* Groups of 16 tokens in tile registers, what is left over with VNNI. */
+/* Many tokens in groups of 16 as they lie, what is left over in panels or with VNNI. */
 static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                        size_t y_stride) {
-    size_t whole = x->n_tokens < AMX_FEWEST ? 0 : x->n_tokens / AMX_TOKENS * AMX_TOKENS;
-    if (whole > 0) {
-        amx_program *program = find_program(w->format, x->type);
-        amx_batch batch;
+    size_t whole = x->n_tokens < AMX_MANY ? 0 : x->n_tokens / AMX_TOKENS * AMX_TOKENS;
+    ew_activations rest = tokens_from(x, whole);
+    size_t fewest = x->type == EW_ACTIVATION_INT16 ? AMX_FEWEST_INT16 : AMX_FEWEST_INT8;
+    bool few = rest.n_tokens >= fewest && w->group == EW_BLOCK_COLS;
+    if (whole > 0 || few) {
         configure_tiles();
-        for (batch.first = 0; batch.first < whole; batch.first += batch.count) {
-            batch.count = whole - batch.first < AMX_BATCH ? whole - batch.first : AMX_BATCH;
-            program(w, tile_begin, tile_end, x, &batch, y, y_stride);
-        }
+    }
+    if (whole > 0) {
+        many_matmul(w, tile_begin, tile_end, x, whole, y, y_stride);
+    }
+    if (few) {
+        few_matmul(w, tile_begin, tile_end, &rest, y + whole * y_stride, y_stride);
+    }
+    if (whole > 0 || few) {
         _tile_release();
     }
-    if (whole < x->n_tokens) {
-        ew_activations rest = tokens_from(x, whole);
+    if (rest.n_tokens > 0 && !few) {
         matmul(w, tile_begin, tile_end, &rest, y + whole * y_stride, y_stride);
     }
 }
