@@ -106,6 +106,9 @@ static bool read_box(const char *at, size_t n, const char *end, box *result) {
 
 /* Length of the box command at `at`, 0 if there is none. */
 static size_t box_command(const char *at, const char *end) {
+    if (end - at < 5 || (at[1] != 'b' && at[1] != 'f')) {
+        return 0;
+    }
     return at_text(at, end, "\\boxed") ? 6 : at_text(at, end, "\\fbox") ? 5 : at_text(at, end, "\\framebox") ? 9 : 0;
 }
 
@@ -117,13 +120,9 @@ static bool last_box(ew_span text, const char *end, box *result) {
     int tries = 0;
     bool found = false;
     for (const char *at = end; at > text.text && tries < UNCLOSED_LIMIT;) {
-        const char *slash = memrchr(text.text, '\\', (size_t)(at - text.text));
         box candidate;
-        if (!slash) {
-            break;
-        }
-        size_t n = box_command(slash, limit);
-        if (n && read_box(slash, n, limit, &candidate)) {
+        size_t n = *--at == '\\' ? box_command(at, limit) : 0;
+        if (n && read_box(at, n, limit, &candidate)) {
             if (found && candidate.end < result->end) {
                 break; /* a box before the one we have */
             }
@@ -131,7 +130,6 @@ static bool last_box(ew_span text, const char *end, box *result) {
             found = true;
         }
         tries += n > 0;
-        at = slash;
     }
     return found;
 }

@@ -74,7 +74,7 @@ void *ew_work_allocate(ew_work *work, size_t size) {
         work->exhausted = true;
         return NULL;
     }
-    if (SEPARATE && !ew_work_stopped(work)) {
+    if (SEPARATE && !ew_work_stopped(work) && ew_work_spend(work, 200)) { /* and each takes that much longer */
         return add_chunk(work, size) ? (work->at = work->end, work->chunks->bytes) : NULL;
     }
     size = (size + 15) & ~(size_t)15;
