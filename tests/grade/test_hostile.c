@@ -277,8 +277,8 @@ static void test_classes_of_hostile_answers(void **state) {
 /* Every allocation refused in its turn. */
 static void test_memory_runs_out(void **state) {
     (void)state;
-    char *matrix = repeated("\\boxed{\\begin{pmatrix}", "\\frac12+x & ", 400, "1\\end{pmatrix}}");
-    char *again = repeated("\\begin{pmatrix}", "0.5+x & ", 400, "1\\end{pmatrix}");
+    char *matrix = repeated("\\boxed{\\begin{pmatrix}", "\\frac12+x & ", 80, "1\\end{pmatrix}}");
+    char *again = repeated("\\begin{pmatrix}", "0.5+x & ", 80, "1\\end{pmatrix}");
     const char *pairs[][2] = {
         {matrix, again}, {"\\boxed{\\frac12}", "0.5"}, {"The answer is (B)", "B"}, {"\\pm 1", "1,-1"}};
     for (size_t i = 0; i < 4; i++) {
