@@ -1,6 +1,8 @@
 /* Unicode mathematics spelled in LaTeX, so that everything behind has one alphabet to read. */
 #include "grade/token.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 typedef struct mapping {
@@ -187,30 +189,6 @@ static const mapping mappings[] = {
     {0xFFE5, "\\yen "},
 };
 
-#define BROKEN UINT32_MAX
-
-/* The code point at text[*at], which is moved behind it; BROKEN for a byte that belongs to none. */
-static uint32_t decode(const unsigned char *text, size_t length, size_t *at) {
-    unsigned char first = text[(*at)++];
-    int more = first >= 0xF0 && first < 0xF8   ? 3
-               : first >= 0xE0 && first < 0xF0 ? 2
-               : first >= 0xC0 && first < 0xE0 ? 1
-                                               : 0;
-    uint32_t code = more == 3 ? first & 7U : more == 2 ? first & 15U : more == 1 ? first & 31U : first;
-    size_t next = *at;
-    if (more == 0) {
-        return first < 0x80 ? first : BROKEN;
-    }
-    for (int i = 0; i < more; i++) {
-        if (next >= length || (text[next] & 0xC0) != 0x80) {
-            return BROKEN;
-        }
-        code = code << 6 | (text[next++] & 0x3FU);
-    }
-    *at = next;
-    return code;
-}
-
 static const char *find(uint32_t code) {
     size_t low = 0, high = sizeof mappings / sizeof *mappings;
     while (low < high) {
@@ -239,8 +217,34 @@ static char plain_letter(uint32_t code) {
     return code >= 0x1D7CE && code <= 0x1D7FF ? (char)('0' + (code - 0x1D7CE) % 10) : 0;
 }
 
+/* What has been written so far, and the sign of the script (^ or _) that it ends with, 0 for none. */
+typedef struct spelling {
+    char *out;
+    size_t used;
+    char script;
+} spelling;
+
+static void spell(spelling *s, const char *text, size_t length) {
+    memcpy(s->out + s->used, text, length);
+    s->used += length;
+    s->script = 0;
+}
+
+/* Scripts in a row are one: 10 to the power -12 is ^{-12}, not ^{-}^{1}^{2}. */
+static void spell_latex(spelling *s, const char *latex) {
+    size_t length = strlen(latex);
+    char script = (latex[0] == '^' || latex[0] == '_') && length >= 4 ? latex[0] : 0;
+    if (script && script == s->script) {
+        s->used--;
+        latex += 2;
+        length -= 2;
+    }
+    spell(s, latex, length);
+    s->script = script;
+}
+
 const char *ew_to_ascii(ew_work *work, const char *text, size_t *length) {
-    size_t at = 0, used = 0, n = *length;
+    size_t at = 0, n = *length;
     while (at < n && !(text[at] & 0x80)) {
         at++;
     }
@@ -248,38 +252,24 @@ const char *ew_to_ascii(ew_work *work, const char *text, size_t *length) {
         return text;
     }
     /* The longest replacement, 13 bytes, stands for a character of 2. */
-    char *out = ew_work_allocate(work, n * 9 + 16);
-    if (!out) {
+    spelling s = {.out = ew_work_allocate(work, n * 9 + 16)};
+    if (!s.out) {
         return NULL;
     }
-    at = 0;
-    while (at < n) {
-        size_t start = at;
-        uint32_t code = decode((const unsigned char *)text, n, &at);
-        const char *latex = code < 0x80 ? NULL : find(code);
-        char letter = code < 0x80 ? (char)code : plain_letter(code);
+    for (at = 0; at < n;) {
+        uint32_t code = 0;
+        size_t size = ew_utf8_decode(text + at, n - at, &code);
+        const char *latex = size > 1 ? find(code) : NULL;
+        char letter = size > 1 ? plain_letter(code) : 0;
         if (latex) {
-            size_t size = strlen(latex);
-            /* 10 to the power -12 is one exponent: ^{-}^{1}^{2} joined */
-            if (size >= 4 && used >= 4 && (latex[0] == '^' || latex[0] == '_') && latex[1] == '{' && start > 0 &&
-                out[used - 1] == '}' && (text[start - 1] & 0x80)) {
-                size_t open = used - 1;
-                while (open > 0 && out[open] != '{') {
-                    open--;
-                }
-                if (open > 0 && out[open - 1] == latex[0]) {
-                    used--, latex += 2, size -= 2;
-                }
-            }
-            memcpy(out + used, latex, size);
-            used += size;
+            spell_latex(&s, latex);
         } else if (letter) {
-            out[used++] = letter;
+            spell(&s, &letter, 1);
         } else {
-            memcpy(out + used, text + start, at - start);
-            used += at - start;
+            spell(&s, text + at, size ? size : 1); /* what is no character stays as it is */
         }
+        at += size ? size : 1;
     }
-    *length = used;
-    return out;
+    *length = s.used;
+    return s.out;
 }
