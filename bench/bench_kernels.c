@@ -4,7 +4,8 @@
  *   bench_kernels [threads [rounds [set ...]]]
  *
  * Every round runs every set and every number of tokens once, so that a busy moment of the machine hits all alike; the
- * median of the rounds is printed, beside the bandwidth read and the units' peak in the same rounds. Times are the threads' own CPU time. */
+ * median of the rounds is printed, beside the bandwidth read and the byte products' peak of the last set in the same
+ * rounds. Times are the threads' own CPU time. */
 #include "base/memory.h"
 #include "kernel/kernel.h"
 
@@ -14,7 +15,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { LAYERS = 24, PER_LAYER = 7, N_MATRICES = LAYERS * PER_LAYER + 1, MAX_TOKENS = 128, MAX_THREADS = 64, MAX_SETS = 16 };
+enum {
+    LAYERS = 24,
+    PER_LAYER = 7,
+    N_MATRICES = LAYERS * PER_LAYER + 1,
+    MAX_TOKENS = 128,
+    MAX_THREADS = 64,
+    MAX_SETS = 16
+};
 enum { HIDDEN = 896, KEYS = 128, INNER = 4864, VOCABULARY = 151936 };
 
 static const size_t TOKENS[] = {1, 2, 4, 8, 16, 128};
@@ -30,7 +38,7 @@ typedef struct {
     const uint64_t *memory; /* read instead when there are no kernels */
     size_t memory_words;
     size_t n_threads;
-    bool peak; /* measure the units' peak instead */
+    bool peak; /* measure dot_peak instead */
 } job;
 
 typedef struct {
@@ -50,7 +58,8 @@ static double now(void) {
 #if defined(__x86_64__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
-static uint64_t read_memory(const uint64_t *words, size_t n) {
+static uint64_t
+read_memory(const uint64_t *words, size_t n) {
     uint64_t sums[8] = {0};
     for (size_t i = 0; i + 8 <= n; i += 8) {
         for (size_t j = 0; j < 8; j++) {
@@ -60,30 +69,12 @@ static uint64_t read_memory(const uint64_t *words, size_t n) {
     return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
 }
 
-/* PEAK_LOOPS times 24 independent byte dot products of 64 products each, from register to register. */
-enum { PEAK_LOOPS = 500000, PEAK_PRODUCTS = 24 * 64 };
-
-static void run_peak(void) {
-#if defined(__x86_64__)
-    long n = PEAK_LOOPS;
-    __asm__ volatile("1:\n\t"
-                     ".irp register, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24\n\t"
-                     "vpdpbusd %%zmm0, %%zmm0, %%zmm\\register\n\t"
-                     ".endr\n\t"
-                     "dec %0\n\t"
-                     "jnz 1b\n\t"
-                     "vzeroupper"
-                     : "+r"(n)
-                     :
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                       "xmm12", "xmm13", "xmm14", "xmm15", "cc");
-#endif
-}
+enum { PEAK_REPEATS = 1000000 };
 
 static void work_share(worker *self) {
     const job *job = self->job;
     if (job->peak) {
-        run_peak();
+        self->sum = (uint64_t)(uint32_t)job->kernels->dot_peak(PEAK_REPEATS);
         return;
     }
     if (!job->kernels) {
@@ -148,7 +139,7 @@ static void fill(void *memory, size_t size) {
 
 /* All matrices behind each other in one allocation, as in a file; its size. */
 static size_t make_matrices(ew_matrix matrices[N_MATRICES], void **memory) {
-    static const size_t SHAPES[PER_LAYER][2] = {{HIDDEN, HIDDEN}, {KEYS, HIDDEN},  {KEYS, HIDDEN},  {HIDDEN, HIDDEN},
+    static const size_t SHAPES[PER_LAYER][2] = {{HIDDEN, HIDDEN}, {KEYS, HIDDEN},  {KEYS, HIDDEN}, {HIDDEN, HIDDEN},
                                                 {INNER, HIDDEN},  {INNER, HIDDEN}, {HIDDEN, INNER}};
     ew_matrix_layout layouts[N_MATRICES];
     size_t total = 0, at = 0;
@@ -168,8 +159,8 @@ static size_t make_matrices(ew_matrix matrices[N_MATRICES], void **memory) {
         for (size_t j = 0; j < (layouts[i].total - layouts[i].scales_at) / 2; j++) {
             scales[j] = 0x2000 | (scales[j] & 0x3ff); /* 2^-7 to 2^-6 */
         }
-        if (ew_matrix_view(EW_MATRIX_INT4_SYMMETRIC, matrices[i].rows, matrices[i].cols, 32, bytes + at, layouts[i].total,
-                           &matrices[i], NULL) != EW_OK) {
+        if (ew_matrix_view(EW_MATRIX_INT4_SYMMETRIC, matrices[i].rows, matrices[i].cols, 32, bytes + at,
+                           layouts[i].total, &matrices[i], NULL) != EW_OK) {
             exit(1);
         }
         at += layouts[i].total;
@@ -222,11 +213,10 @@ static void run_round(bench *b, size_t round) {
     job job = b->job;
     job.kernels = NULL;
     b->reading[round] = run(&job);
-    if (ew_kernels_find("avx512")) {
-        job.peak = true;
-        b->peak[round] = run(&job);
-        job.peak = false;
-    }
+    job.kernels = b->sets[b->n_sets - 1];
+    job.peak = true;
+    b->peak[round] = run(&job);
+    job.peak = false;
     for (size_t set = 0; set < b->n_sets; set++) {
         for (size_t type = 0; type < N_TYPES; type++) {
             for (size_t t = 0; t < N_TOKENS; t++) {
@@ -283,12 +273,10 @@ int main(int argc, char **argv) {
     for (size_t round = 0; round < b.n_rounds; round++) {
         run_round(&b, round);
     }
-    printf("%zu threads, %zu rounds, weights %.1f MB, read at %.1f GB/s\n", n_threads, b.n_rounds, 1e-6 * (double)b.bytes,
-           (double)b.bytes / median(b.reading, b.n_rounds) / 1e9);
-    if (ew_kernels_find("avx512")) {
-        printf("VNNI, register to register: %.1f GMAC/s\n",
-               (double)n_threads * PEAK_LOOPS * PEAK_PRODUCTS / median(b.peak, b.n_rounds) / 1e9);
-    }
+    printf("%zu threads, %zu rounds, weights %.1f MB, read at %.1f GB/s\n", n_threads, b.n_rounds,
+           1e-6 * (double)b.bytes, (double)b.bytes / median(b.reading, b.n_rounds) / 1e9);
+    printf("%s, register to register: %.1f GMAC/s\n", b.sets[b.n_sets - 1]->name,
+           (double)n_threads * PEAK_REPEATS * EW_DOT_PEAK_PRODUCTS / median(b.peak, b.n_rounds) / 1e9);
     printf("%-10s %-5s %6s %9s %9s %9s\n", "set", "acts", "tokens", "ms", "GB/s", "GMAC/s x planes");
     for (size_t set = 0; set < b.n_sets; set++) {
         for (size_t type = 0; type < N_TYPES; type++) {

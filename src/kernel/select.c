@@ -24,12 +24,22 @@ static bool always(void) {
 #endif
 
 enum {
-    /* leaf 1 ecx */ BIT_FMA = 12, BIT_OSXSAVE = 27, BIT_AVX = 28, BIT_F16C = 29,
-    /* leaf 7.0 ebx */ BIT_AVX2 = 5, BIT_AVX512F = 16, BIT_AVX512DQ = 17, BIT_AVX512BW = 30, BIT_AVX512VL = 31,
+    /* leaf 1 ecx */ BIT_FMA = 12,
+    BIT_OSXSAVE = 27,
+    BIT_AVX = 28,
+    BIT_F16C = 29,
+    /* leaf 7.0 ebx */ BIT_AVX2 = 5,
+    BIT_AVX512F = 16,
+    BIT_AVX512DQ = 17,
+    BIT_AVX512BW = 30,
+    BIT_AVX512VL = 31,
     /* leaf 7.0 ecx */ BIT_AVX512VNNI = 11,
-    /* leaf 7.0 edx */ BIT_AMX_TILE = 24, BIT_AMX_INT8 = 25,
+    /* leaf 7.0 edx */ BIT_AMX_TILE = 24,
+    BIT_AMX_INT8 = 25,
     /* leaf 7.1 eax */ BIT_AVXVNNI = 4,
-    /* XCR0 */ STATE_AVX = 0x06, STATE_AVX512 = 0xe6, STATE_AMX = 0x60000
+    /* XCR0 */ STATE_AVX = 0x06,
+    STATE_AVX512 = 0xe6,
+    STATE_AMX = 0x60000
 };
 
 typedef struct {
@@ -109,11 +119,8 @@ static bool runs_neon_i8mm(void) {
 static const candidate CANDIDATES[] = {
     {&ew_kernels_scalar, always},
 #if defined(__x86_64__)
-    {&ew_kernels_avx2, runs_avx2},
-    {&ew_kernels_avx512vl, runs_avx512},
-    {&ew_kernels_avxvnni, runs_avxvnni},
-    {&ew_kernels_avx512, runs_avx512},
-    {&ew_kernels_amx, runs_amx},
+    {&ew_kernels_avx2, runs_avx2},     {&ew_kernels_avx512vl, runs_avx512}, {&ew_kernels_avxvnni, runs_avxvnni},
+    {&ew_kernels_avx512, runs_avx512}, {&ew_kernels_amx, runs_amx},
 #elif defined(__aarch64__) && defined(__linux__)
     {&ew_kernels_neon, runs_neon},
     {&ew_kernels_neon_i8mm, runs_neon_i8mm},
@@ -159,8 +166,8 @@ static ew_status refuse(const char *name, ew_error *error) {
         int written = snprintf(names + used, sizeof names - used, "%s%s", before, all[i]->name);
         used += written > 0 ? (size_t)written : 0;
     }
-    return ew_fail(error, EW_ERROR_ARGUMENT, "EDGEWISE_ISA is '%s', which this machine or this build lacks; %s would do",
-                   name, names);
+    return ew_fail(error, EW_ERROR_ARGUMENT,
+                   "EDGEWISE_ISA is '%s', which this machine or this build lacks; %s would do", name, names);
 }
 
 ew_status ew_kernels_select(const ew_kernels **kernels, ew_error *error) {

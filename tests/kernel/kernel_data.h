@@ -10,11 +10,11 @@
 
 enum {
     DATA_NORMAL,
-    DATA_POISONED,  /* a NaN or infinity somewhere */
-    DATA_DENORMAL,  /* below the normal range */
-    DATA_HUGE,      /* close to the end of the range */
+    DATA_POISONED, /* a NaN or infinity somewhere */
+    DATA_DENORMAL, /* below the normal range */
+    DATA_HUGE,     /* close to the end of the range */
     DATA_ZERO,
-    DATA_LARGEST,   /* one magnitude everywhere, so that every code is the largest */
+    DATA_LARGEST, /* one magnitude everywhere, so that every code is the largest */
     N_DATA_KINDS
 };
 
@@ -88,7 +88,9 @@ static inline test_matrix data_matrix(ew_matrix_format format, size_t rows, size
         } else if (format == EW_MATRIX_BF16) {
             ((uint16_t *)matrix.data)[i] = ew_f32_to_bf16(data_normal());
         } else {
-            bytes[i] = largest ? (format == EW_MATRIX_INT8 ? 0x80 : format == EW_MATRIX_INT4_OFFSET ? 0xff : 0x00)
+            bytes[i] = largest ? (format == EW_MATRIX_INT8          ? 0x80
+                                  : format == EW_MATRIX_INT4_OFFSET ? 0xff
+                                                                    : 0x00)
                                : (uint8_t)data_random();
         }
     }

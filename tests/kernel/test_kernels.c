@@ -100,8 +100,7 @@ static void compare_quantize(const ew_kernels *definition, const ew_kernels *ker
                 definition->quantize(x, 1, &expected);
                 kernels->quantize(x, 1, &found);
                 size_t n_blocks = 2 * expected.n_blocks;
-                assert_memory_equal(expected.codes, found.codes,
-                                    n_blocks * ew_activation_block_bytes(expected.type));
+                assert_memory_equal(expected.codes, found.codes, n_blocks * ew_activation_block_bytes(expected.type));
                 assert_memory_equal(expected.sums, found.sums, n_blocks * sizeof(int32_t));
                 assert_same_floats(expected.scales, found.scales, 2 * ew_activation_scales_per_token(&expected),
                                    kernels->name, "quantize");
@@ -177,7 +176,8 @@ static void compare_matmul_float(const ew_kernels *definition, const ew_kernels 
         size_t n_tiles = (rows + EW_TILE_ROWS - 1) / EW_TILE_ROWS;
         test_matrix matrix = data_matrix(n_tokens % 2 ? EW_MATRIX_F32 : EW_MATRIX_BF16, rows, cols, 0, false);
         float *x = data_floats(n_tokens * (cols + 1), DATA_NORMAL), *row = data_floats(cols, DATA_NORMAL);
-        float *found = data_floats(n_tokens * stride, DATA_NORMAL), *before = data_floats(n_tokens * stride, DATA_NORMAL);
+        float *found = data_floats(n_tokens * stride, DATA_NORMAL),
+              *before = data_floats(n_tokens * stride, DATA_NORMAL);
         memcpy(before, found, n_tokens * stride * sizeof *before);
         size_t middle = data_random() % (n_tiles + 1);
         kernels->matmul_float(&matrix.view, 0, middle, x, cols + 1, n_tokens, found, stride);
@@ -236,8 +236,8 @@ static void test_matmul_float(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),  cmocka_unit_test(test_exponentials), cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_quantize), cmocka_unit_test(test_matmul),       cmocka_unit_test(test_largest),
+        cmocka_unit_test(test_vectors),      cmocka_unit_test(test_exponentials), cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_quantize),     cmocka_unit_test(test_matmul),       cmocka_unit_test(test_largest),
         cmocka_unit_test(test_matmul_float),
     };
     ew_float_state outside = ew_float_enter();

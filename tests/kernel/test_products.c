@@ -41,7 +41,8 @@ static void assert_code(int expected, int found, float x, float scale, double ne
 
 enum { ACT_ROWS = 12, ACT_COLS = 72, ACT_BLOCKS = 3 };
 
-static ew_activations quantized(const ew_kernels *kernels, ew_activation_type type, const float *x, size_t rows, size_t cols) {
+static ew_activations quantized(const ew_kernels *kernels, ew_activation_type type, const float *x, size_t rows,
+                                size_t cols) {
     ew_activations a;
     assert_int_equal(ew_activations_allocate(&a, type, cols, rows, NULL), EW_OK);
     for (size_t row = 0; row < rows; row++) {
@@ -249,7 +250,8 @@ static void check_dots(const ew_kernels *kernels) {
 /* Whole products: per channel, scale s and offset -s zp, against the goldens' y. */
 static void check_results(const ew_kernels *kernels) {
     enum { ROWS = 16 };
-    const float *scales = data_of("b.g0.minmax.scale", EW_DTYPE_F32), *input_scales = data_of("dot.x.scale", EW_DTYPE_F32);
+    const float *scales = data_of("b.g0.minmax.scale", EW_DTYPE_F32),
+                *input_scales = data_of("dot.x.scale", EW_DTYPE_F32);
     const uint8_t *q = data_of("b.g0.minmax.q", EW_DTYPE_U8), *zero = data_of("b.g0.minmax.zp", EW_DTYPE_U8);
     const double *expected = data_of("dot.g0.y", EW_DTYPE_F64);
     test_matrix matrix = offset_matrix(q, ROWS, ACT_COLS, 0);
@@ -344,8 +346,8 @@ static void test_overflow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_int16), cmocka_unit_test(test_int8),    cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_split), cmocka_unit_test(test_cache),   cmocka_unit_test(test_dots),
+        cmocka_unit_test(test_int16),   cmocka_unit_test(test_int8),     cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_split),   cmocka_unit_test(test_cache),    cmocka_unit_test(test_dots),
         cmocka_unit_test(test_results), cmocka_unit_test(test_overflow),
     };
     root = golden_json("goldens/quant/quant.json");

@@ -26,7 +26,7 @@ enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
 enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
 
 /* Defines a function that applies an operation to each register of its operands. */
-#define LANES_UNARY(name, to, from, operation)                                                                        \
+#define LANES_UNARY(name, to, from, operation)                                                                         \
     LANES_INLINE to name(from x) {                                                                                     \
         to out;                                                                                                        \
         for (int i = 0; i < 4; i++) {                                                                                  \
@@ -34,7 +34,7 @@ enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
         }                                                                                                              \
         return out;                                                                                                    \
     }
-#define LANES_BINARY(name, type, operation)                                                                           \
+#define LANES_BINARY(name, type, operation)                                                                            \
     LANES_INLINE type name(type x, type y) {                                                                           \
         type out;                                                                                                      \
         for (int i = 0; i < 4; i++) {                                                                                  \
@@ -161,8 +161,8 @@ LANES_INLINE i32x16 ints_byte(i32x16 v, int e) {
 LANES_INLINE i32x16 ints_load_int8(const int8_t *p) {
     int8x16_t bytes = vld1q_s8(p);
     int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
-    return (i32x16){{vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)),
-                     vmovl_high_s16(high)}};
+    return (i32x16){
+        {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)}};
 }
 LANES_INLINE void ints_store_int8(int8_t *p, i32x16 v) {
     int16x8_t low = vcombine_s16(vmovn_s32(v.q[0]), vmovn_s32(v.q[1]));

@@ -42,8 +42,8 @@ LANES_INLINE i32x16 planes_total(const plane_sums *sums) {
 }
 
 /* S_b of a block for n_tiles tiles and shape.n_tokens tokens: SMMLA where a token has two planes, else SDOT. */
-LANES_INLINE void block_products(const tile_view *tiles, int n_tiles, size_t block, const ew_activations *x, size_t index,
-                                 matmul_shape shape, i32x16 (*dots)[LANES_TOKENS]) {
+LANES_INLINE void block_products(const tile_view *tiles, int n_tiles, size_t block, const ew_activations *x,
+                                 size_t index, matmul_shape shape, i32x16 (*dots)[LANES_TOKENS]) {
     for (int r = 0; r < n_tiles; r++) {
         bytes64 w[8];
         unpack_block(&tiles[r], block, shape.format, w);

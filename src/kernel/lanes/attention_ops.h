@@ -5,7 +5,12 @@
 
 #include "kernel/lanes/quantize_ops.h"
 
-enum { ROWS_AT_ONCE = 4, CHANNELS_AT_ONCE = 64, BLOCK_LANES = CHANNELS_AT_ONCE / LANES, SCALES_MAX = EW_HEAD_DIM_MAX / 4 };
+enum {
+    ROWS_AT_ONCE = 4,
+    CHANNELS_AT_ONCE = 64,
+    BLOCK_LANES = CHANNELS_AT_ONCE / LANES,
+    SCALES_MAX = EW_HEAD_DIM_MAX / 4
+};
 
 /* Queries of all rows as INT16 planes. */
 typedef struct {
@@ -24,8 +29,8 @@ typedef struct {
 /* One page in floats. */
 typedef struct {
     _Alignas(64) float keys[EW_HEAD_DIM_MAX][EW_PAGE_POSITIONS]; /* the unquantized reference only */
-    float values[EW_PAGE_POSITIONS * EW_HEAD_DIM_MAX];       /* [position][padded_dim]: codes, or under factors of 1 values */
-    float factors[SCALES_MAX][EW_PAGE_POSITIONS];            /* the values' scales */
+    float values[EW_PAGE_POSITIONS * EW_HEAD_DIM_MAX]; /* [position][padded_dim]: codes, or under factors of 1 values */
+    float factors[SCALES_MAX][EW_PAGE_POSITIONS];      /* the values' scales */
 } float_page;
 
 static inline const uint8_t *page_at(const ew_attention *a, size_t position) {
@@ -76,8 +81,8 @@ static void quantize_queries(const ew_attention *a, query_planes *planes) {
     }
 }
 
-/* Scores of n_halves times 16 positions from half page `half` on, for n_rows rows; both numbers are constants where this
- * is inlined. Each quad of a query meets both halves while it is in a register. */
+/* Scores of n_halves times 16 positions from half page `half` on, for n_rows rows; both numbers are constants where
+ * this is inlined. Each quad of a query meets both halves while it is in a register. */
 LANES_INLINE void score_halves(const ew_kv_layout *layout, const uint8_t *page, int half, int n_halves,
                                const query_planes *planes, size_t row, size_t n_rows, float *scores) {
     const float *scales = (const float *)(const void *)(page + layout->k_scales_at) + half * LANES;
@@ -172,7 +177,8 @@ typedef struct {
 
 /* n_lanes times 16 channels of n_rows rows; every `shared` lanes of them have one scale group, the first of them g. All
  * three numbers are constants where this is inlined. */
-LANES_INLINE void add_value_block(value_rows *rows, size_t n_rows, size_t channel, size_t n_lanes, size_t g, size_t shared) {
+LANES_INLINE void add_value_block(value_rows *rows, size_t n_rows, size_t channel, size_t n_lanes, size_t g,
+                                  size_t shared) {
     f32x16 sum[ROWS_AT_ONCE][BLOCK_LANES];
     for (size_t i = 0; i < n_rows; i++) {
         for (size_t j = 0; j < n_lanes; j++) {
@@ -244,7 +250,8 @@ static void add_values_uneven(const ew_kv_layout *layout, const float_page *page
         }
         for (size_t c = 0; c < layout->padded_dim; c += LANES) {
             f32x16 sum = lanes_load(&run->output[row][c]);
-            lanes_store(&run->output[row][c], lanes_fma(lanes_load(factors + c), lanes_load(&page->values[t * layout->padded_dim + c]), sum));
+            lanes_store(&run->output[row][c],
+                        lanes_fma(lanes_load(factors + c), lanes_load(&page->values[t * layout->padded_dim + c]), sum));
         }
     }
 }

@@ -1,5 +1,5 @@
-/* Integer matrix products with groups of 32, one block each: LANES_TILES tiles of 16 rows by up to LANES_TOKENS tokens at
- * a time, whose sums stay in registers. */
+/* Integer matrix products with groups of 32, one block each: LANES_TILES tiles of 16 rows by up to LANES_TOKENS tokens
+ * at a time, whose sums stay in registers. */
 #ifndef EW_KERNEL_LANES_MATMUL32_OPS_H
 #define EW_KERNEL_LANES_MATMUL32_OPS_H
 
@@ -10,7 +10,8 @@
 #endif
 
 /* y of one token and the n_rows rows of a tile (16 or more: all). */
-LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape shape, f32x16 sum, float *y, size_t n_rows) {
+LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape shape, f32x16 sum, float *y,
+                             size_t n_rows) {
     f32x16 result = shape.type == EW_ACTIVATION_INT16 ? lanes_mul(sum, lanes_set(x->scales[token])) : sum;
     if (n_rows >= LANES) {
         lanes_store(y, result);
@@ -21,8 +22,8 @@ LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape
 
 enum { PREFETCH_BLOCKS = 16 };
 
-/* Weights come from memory once, with the first tokens: ask for them `ahead` blocks before, which near the end of the tiles
- * is in the next ones. The address may lie beyond the matrix; a prefetch of it does nothing. */
+/* Weights come from memory once, with the first tokens: ask for them `ahead` blocks before, which near the end of the
+ * tiles is in the next ones. The address may lie beyond the matrix; a prefetch of it does nothing. */
 LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t block, size_t ahead, size_t block_bytes) {
     size_t wanted = block + ahead;
     wanted = wanted < tile->n_blocks ? wanted : wanted + (size_t)(n_tiles - 1) * tile->n_blocks;
@@ -33,8 +34,8 @@ LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t bloc
 }
 
 /* sum of one block and tile grows by its product with one token, S_b being the integers. */
-LANES_INLINE f32x16 add_block(f32x16 sum, i32x16 dots, f32x16 scale, f32x16 offset, const ew_activations *x, size_t index,
-                              matmul_shape shape) {
+LANES_INLINE f32x16 add_block(f32x16 sum, i32x16 dots, f32x16 scale, f32x16 offset, const ew_activations *x,
+                              size_t index, matmul_shape shape) {
     f32x16 p = ints_to_lanes(dots);
     float t = (float)x->sums[index];
     if (shape.type == EW_ACTIVATION_INT8) {
@@ -45,7 +46,8 @@ LANES_INLINE f32x16 add_block(f32x16 sum, i32x16 dots, f32x16 scale, f32x16 offs
     return shape.format == EW_MATRIX_INT4_OFFSET ? lanes_fma(offset, lanes_set(t), sum) : sum;
 }
 
-/* y of n_tiles tiles and shape.n_tokens tokens, both constants; n_rows rows from the first tile's first on are written. */
+/* y of n_tiles tiles and shape.n_tokens tokens, both constants; n_rows rows from the first tile's
+ * first on are written. */
 LANES_INLINE void tiles_times_tokens32(const tile_view *tiles, int n_tiles, const ew_activations *x, size_t token,
                                        matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
     f32x16 sum[LANES_TILES][LANES_TOKENS];

@@ -20,8 +20,8 @@ LANES_INLINE f32x16 float_weights(const ew_matrix *w, size_t tile, size_t col) {
 }
 
 /* n_tiles and n_tokens are constants where this is inlined. */
-LANES_INLINE void float_register_block(const float_product *product, ew_matrix_format format, size_t tile, size_t n_tiles,
-                                       size_t token, size_t n_tokens) {
+LANES_INLINE void float_register_block(const float_product *product, ew_matrix_format format, size_t tile,
+                                       size_t n_tiles, size_t token, size_t n_tokens) {
     ew_matrix w = *product->w;
     w.format = format;
     const float *x = product->x + token * product->x_stride;

@@ -1,6 +1,7 @@
-/* Integer matrix products in virtual lanes (docs/arithmetic.md, "Linear layers"): groups of 64, 128 or a whole row here,
- * one tile of 16 rows by 1 or LANES_TOKENS tokens; groups of 32 in matmul32_ops.h. Every function is inlined with
- * constant format, activation type and number of tokens, so that one text gives each combination a program of its own. */
+/* Integer matrix products in virtual lanes (docs/arithmetic.md, "Linear layers"): groups of 64, 128 or a whole row
+ * here, one tile of 16 rows by 1 or LANES_TOKENS tokens; groups of 32 in matmul32_ops.h. Every function is inlined with
+ * constant format, activation type and number of tokens, so that one text gives each combination a program of
+ * its own. */
 #ifndef EW_KERNEL_LANES_MATMUL_OPS_H
 #define EW_KERNEL_LANES_MATMUL_OPS_H
 
@@ -111,11 +112,11 @@ LANES_INLINE void matmul_tiles(const ew_matrix *w, size_t tile_begin, size_t til
 }
 
 /* A program for one combination. */
-#define MATMUL_PROGRAM(name, tiles, format_, type_)                                                                   \
-    static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,       \
+#define MATMUL_PROGRAM(name, tiles, format_, type_)                                                                    \
+    static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,        \
                      size_t y_stride) {                                                                                \
-        matmul_shape shape = {.format = format_, .type = type_};                                                      \
-        tiles(w, tile_begin, tile_end, x, shape, y, y_stride);                                                  \
+        matmul_shape shape = {.format = format_, .type = type_};                                                       \
+        tiles(w, tile_begin, tile_end, x, shape, y, y_stride);                                                         \
     }
 MATMUL_PROGRAM(symmetric32_int16, matmul32_tiles, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16)
 MATMUL_PROGRAM(symmetric32_int8, matmul32_tiles, EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8)

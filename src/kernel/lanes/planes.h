@@ -39,8 +39,8 @@ LANES_INLINE void unpack_pair(const tile_view *tile, size_t block, int v, ew_mat
 /* S_b of a block for n_tiles tiles and shape.n_tokens tokens. The chains of dot products of all of them advance side by
  * side, each weight vector unpacked where it is used: a core that sees one chain at a time fills its window with
  * instructions that wait. Where there are fewer chains than the units can hold in flight, each is cut into two. */
-LANES_INLINE void block_products(const tile_view *tiles, int n_tiles, size_t block, const ew_activations *x, size_t index,
-                                 matmul_shape shape, i32x16 (*dots)[LANES_TOKENS]) {
+LANES_INLINE void block_products(const tile_view *tiles, int n_tiles, size_t block, const ew_activations *x,
+                                 size_t index, matmul_shape shape, i32x16 (*dots)[LANES_TOKENS]) {
     enum { IN_FLIGHT = 10 };
     bool wide = shape.type == EW_ACTIVATION_INT16;
     int split = n_tiles * shape.n_tokens * (wide ? 2 : 1) < IN_FLIGHT ? 1 : 0;

@@ -59,7 +59,7 @@ static void find_offset_inputs(const amx_span *span, size_t token) {
 }
 
 /* Sums of both planes over blocks begin .. end - 1 into out[0] and out[1]. Two sets of tile registers take turns. */
-#define SUM_PLANES(hi, lo)                                                                                            \
+#define SUM_PLANES(hi, lo)                                                                                             \
     do {                                                                                                               \
         _tile_zero(hi);                                                                                                \
         _tile_zero(lo);                                                                                                \
@@ -84,21 +84,32 @@ LANES_INLINE void sum_planes(const amx_span *span, size_t token, size_t begin, s
 }
 #undef SUM_PLANES
 
-LANES_INLINE void sum_block_int8(const amx_span *span, size_t token, size_t block, amx_sums *out) {
-    _tile_zero(SUMS_LO);
-    _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);
-    _tile_loadd(INPUTS_LO, span->x->codes + (token * span->x->n_blocks + block) * 32, (long)(span->x->n_blocks * 32));
-    _tile_dpbssd(SUMS_LO, INPUTS_LO, WEIGHTS);
-    _tile_stored(SUMS_LO, out[0], 64);
+#define SUM_BLOCK(sums, tile)                                                                                          \
+    do {                                                                                                               \
+        _tile_zero(sums);                                                                                              \
+        _tile_loadd(tile, span->weights + (block - span->begin) * AMX_BLOCK, 64);                                      \
+        _tile_loadd(INPUTS_LO, codes, (long)(span->x->n_blocks * 32));                                                 \
+        _tile_dpbssd(sums, INPUTS_LO, tile);                                                                           \
+        _tile_stored(sums, out[0], 64);                                                                                \
+    } while (0)
+/* One block's sums of INT8 activations into out[0]. */
+LANES_INLINE void sum_block_int8(const amx_span *span, size_t token, size_t block, bool odd, amx_sums *out) {
+    const int8_t *codes = span->x->codes + (token * span->x->n_blocks + block) * 32;
+    if (odd) {
+        SUM_BLOCK(NEXT_LO, NEXT_WEIGHTS);
+    } else {
+        SUM_BLOCK(SUMS_LO, WEIGHTS);
+    }
 }
+#undef SUM_BLOCK
 
 /* sum[i] grows by the groups of the span. A row of one group keeps p in sum[i] until its end. */
 LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 *sum) {
     amx_sums sums[2][2] __attribute__((aligned(64)));
-    size_t step = groups == GROUP_BLOCK ? 1 : span->tile.group_blocks;
+    size_t step = span->tile.group_blocks;
     const float *scales = span->x->scales + token * span->x->n_blocks;
     for (size_t begin = span->begin, group = 0; begin < span->end; group++) {
-        size_t end = groups == GROUP_BLOCK ? begin + 1 : span->end - begin < step ? span->end : begin + step;
+        size_t end = span->end - begin < step ? span->end : begin + step;
         amx_sums *out = sums[group & 1];
         f32x16 p[AMX_TOKENS];
         if (shape.type == EW_ACTIVATION_INT16) {
@@ -112,7 +123,7 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shap
                 p[i] = groups == GROUP_ROW ? sum[i] : lanes_zero();
             }
             for (size_t block = begin; block < end; block++) {
-                sum_block_int8(span, token, block, &sums[block & 1][0]);
+                sum_block_int8(span, token, block, block & 1, &sums[block & 1][0]);
                 for (size_t i = 0; i < AMX_TOKENS; i++) {
                     f32x16 scale = lanes_set(scales[i * span->x->n_blocks + block]);
                     p[i] = lanes_fma(scale, ints_to_lanes(ints_load(sums[block & 1][0][i])), p[i]);
@@ -139,12 +150,29 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shap
     }
 }
 
+LANES_INLINE void sum_block(const amx_span *span, size_t token, size_t block, matmul_shape shape, bool odd,
+                            amx_sums *out) {
+    if (shape.type == EW_ACTIVATION_INT16) {
+        sum_planes(span, token, block, block + 1, odd, out);
+    } else {
+        sum_block_int8(span, token, block, odd, out);
+    }
+}
+
 /* One group of one block from its stored sums. */
-LANES_INLINE void add_sums(const amx_span *span, size_t block, matmul_shape shape, amx_sums *in, f32x16 *sum) {
+LANES_INLINE void add_sums(const amx_span *span, size_t token, size_t block, matmul_shape shape, amx_sums *in,
+                           f32x16 *sum) {
     f32x16 scale = group_factor(span->tile.scales, false, block);
     for (size_t i = 0; i < AMX_TOKENS; i++) {
-        i32x16 dots = ints_add(ints_times_256(ints_load(in[0][i])), ints_load(in[1][i]));
-        sum[i] = lanes_fma(scale, ints_to_lanes(dots), sum[i]);
+        i32x16 dots = ints_load(in[0][i]);
+        if (shape.type == EW_ACTIVATION_INT16) {
+            dots = ints_add(ints_times_256(dots), ints_load(in[1][i]));
+        }
+        f32x16 p = ints_to_lanes(dots);
+        if (shape.type == EW_ACTIVATION_INT8) {
+            p = lanes_fma(lanes_set(span->x->scales[(token + i) * span->x->n_blocks + block]), p, lanes_zero());
+        }
+        sum[i] = lanes_fma(scale, p, sum[i]);
     }
     if (shape.format == EW_MATRIX_INT4_OFFSET) {
         f32x16 offset = group_factor(span->tile.offsets, false, block);
@@ -154,24 +182,28 @@ LANES_INLINE void add_sums(const amx_span *span, size_t block, matmul_shape shap
     }
 }
 
-/* add_span for INT16 activations and groups of 32: while the tile unit works on one block, the vector units add up the
- * one before. */
-LANES_INLINE void add_span32(const amx_span *span, size_t token, matmul_shape shape, f32x16 *sum) {
+/* add_span for groups of 32: while the tile unit works on one block, the vector units add up the one before. The first
+ * tokens of a batch also ask for the next tile's weights. */
+LANES_INLINE void add_span32(const amx_span *span, size_t token, bool fetch, matmul_shape shape, f32x16 *sum) {
     amx_sums even[2] __attribute__((aligned(64))), odd[2] __attribute__((aligned(64)));
     size_t block = span->begin;
-    sum_planes(span, token, block, block + 1, false, even);
+    sum_block(span, token, block, shape, false, even);
     for (; block + 2 < span->end; block += 2) {
-        sum_planes(span, token, block + 1, block + 2, true, odd);
-        add_sums(span, block, shape, even, sum);
-        sum_planes(span, token, block + 2, block + 3, false, even);
-        add_sums(span, block + 1, shape, odd, sum);
+        if (fetch) {
+            prefetch_block(&span->tile, 1, block, span->tile.n_blocks, block_bytes_of(shape.format));
+            prefetch_block(&span->tile, 1, block + 1, span->tile.n_blocks, block_bytes_of(shape.format));
+        }
+        sum_block(span, token, block + 1, shape, true, odd);
+        add_sums(span, token, block, shape, even, sum);
+        sum_block(span, token, block + 2, shape, false, even);
+        add_sums(span, token, block + 1, shape, odd, sum);
     }
     if (block + 1 < span->end) {
-        sum_planes(span, token, block + 1, block + 2, true, odd);
-        add_sums(span, block, shape, even, sum);
-        add_sums(span, block + 1, shape, odd, sum);
+        sum_block(span, token, block + 1, shape, true, odd);
+        add_sums(span, token, block, shape, even, sum);
+        add_sums(span, token, block + 1, shape, odd, sum);
     } else {
-        add_sums(span, block, shape, even, sum);
+        add_sums(span, token, block, shape, even, sum);
     }
 }
 
@@ -201,8 +233,8 @@ typedef struct {
 } amx_batch;
 
 /* y of one token and tile from its sum. */
-LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 sum, float *y,
-                               size_t n_rows) {
+LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 sum,
+                               float *y, size_t n_rows) {
     if (groups == GROUP_ROW) {
         sum = lanes_fma(group_factor(span->tile.scales, true, 0), sum, lanes_zero());
         if (shape.format == EW_MATRIX_INT4_OFFSET) {
@@ -226,8 +258,8 @@ LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape s
         if (shape.format == EW_MATRIX_INT4_OFFSET && groups != GROUP_ROW) {
             find_offset_inputs(span, batch->first + at);
         }
-        if (groups == GROUP_BLOCK && shape.type == EW_ACTIVATION_INT16) {
-            add_span32(span, batch->first + at, shape, sum);
+        if (groups == GROUP_BLOCK) {
+            add_span32(span, batch->first + at, at == 0, shape, sum);
         } else {
             add_span(span, batch->first + at, shape, groups, sum);
         }
@@ -263,10 +295,10 @@ LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t t
 }
 
 /* A program for each combination of format and activations. */
-#define AMX_PROGRAM(name, format_, type_)                                                                             \
-    static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,                 \
+#define AMX_PROGRAM(name, format_, type_)                                                                              \
+    static void name(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,                  \
                      amx_batch *batch, float *y, size_t y_stride) {                                                    \
-        matmul_shape shape = {.format = format_, .type = type_};                                                      \
+        matmul_shape shape = {.format = format_, .type = type_};                                                       \
         if (w->group == EW_BLOCK_COLS) {                                                                               \
             multiply_batch(w, tile_begin, tile_end, x, batch, shape, GROUP_BLOCK, y, y_stride);                        \
         } else if (w->group == 0) {                                                                                    \
@@ -297,8 +329,8 @@ static amx_program *find_program(ew_matrix_format format, ew_activation_type typ
     return wide ? amx_symmetric_int16 : amx_symmetric_int8;
 }
 
-static void many_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, size_t n_tokens,
-                        float *y, size_t y_stride) {
+static void many_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
+                        size_t n_tokens, float *y, size_t y_stride) {
     amx_program *program = find_program(w->format, x->type);
     amx_batch batch;
     for (batch.first = 0; batch.first < n_tokens; batch.first += batch.count) {

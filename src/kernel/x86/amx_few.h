@@ -1,6 +1,6 @@
-/* Products of 8 to 31 tokens with groups of 32 in tile registers. Storing a tile register costs 16 cycles however few of
- * its rows are used, so both planes of 8 tokens (or one plane of 16) share one: their blocks are first copied into panels
- * of 16 rows. Weights stream from memory here, so blocks are unpacked shortly before their products.
+/* Products of 8 to 31 tokens with groups of 32 in tile registers. Storing a tile register costs 16 cycles however few
+ * of its rows are used, so both planes of 8 tokens (or one plane of 16) share one: their blocks are first copied into
+ * panels of 16 rows. Weights stream from memory here, so blocks are unpacked shortly before their products.
  *
  * What a vector has stored a tile register cannot read before it is in the cache, nor the other way round. So the work
  * goes in runs of four blocks: unpack the next run, multiply this one, add up the one before. */
@@ -17,7 +17,8 @@ typedef struct {
     _Alignas(64) int8_t rows[SEGMENT_BLOCKS][AMX_TOKENS][EW_BLOCK_COLS];
 } amx_panel;
 
-static void fill_panel(const ew_activations *x, size_t first, size_t count, size_t begin, size_t end, amx_panel *panel) {
+static void fill_panel(const ew_activations *x, size_t first, size_t count, size_t begin, size_t end,
+                       amx_panel *panel) {
     bool wide = x->type == EW_ACTIVATION_INT16;
     panel->first = first;
     panel->count = count;
@@ -89,8 +90,8 @@ LANES_INLINE void unpack_run(const tile_view *tile, size_t begin, size_t end, bo
     }
 }
 
-LANES_INLINE void multiply_run(const tile_view *tile, const amx_panel *panel, size_t begin, size_t end, matmul_shape shape,
-                               few_buffers *buffers) {
+LANES_INLINE void multiply_run(const tile_view *tile, const amx_panel *panel, size_t begin, size_t end,
+                               matmul_shape shape, few_buffers *buffers) {
     for (size_t block = begin; block < end; block++) {
         size_t place = block % (2 * RUN_BLOCKS);
         const int8_t *weights = buffers->unpacked[place];
@@ -157,10 +158,10 @@ LANES_INLINE void few_times_tiles(const ew_matrix *w, size_t tile_begin, size_t 
 static void few_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                        size_t y_stride) {
     matmul_shape shape = {.format = w->format, .type = x->type};
-#define FEW(format_, type_)                                                                                           \
-    if (w->format == format_ && x->type == type_) {                                                                   \
-        shape = (matmul_shape){.format = format_, .type = type_};                                                     \
-        few_times_tiles(w, tile_begin, tile_end, x, shape, y, y_stride);                                              \
+#define FEW(format_, type_)                                                                                            \
+    if (w->format == format_ && x->type == type_) {                                                                    \
+        shape = (matmul_shape){.format = format_, .type = type_};                                                      \
+        few_times_tiles(w, tile_begin, tile_end, x, shape, y, y_stride);                                               \
     }
     FEW(EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT16)
     FEW(EW_MATRIX_INT4_SYMMETRIC, EW_ACTIVATION_INT8)

@@ -5,8 +5,8 @@
 #include "kernel/lanes/matmul_ops.h"
 
 enum {
-    AMX_TOKENS = 16,  /* rows of a tile register */
-    AMX_BLOCK = 512   /* bytes of an unpacked block */
+    AMX_TOKENS = 16, /* rows of a tile register */
+    AMX_BLOCK = 512  /* bytes of an unpacked block */
 };
 
 /* Tile registers, for intrinsics that paste the number: sums of the two planes, inputs of the two planes, weights. */

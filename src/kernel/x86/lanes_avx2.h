@@ -23,7 +23,10 @@ enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
 /* Attention: half pages of keys and rows of outputs that go through the registers together. */
 enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
 
-#define LANES_EACH(type, operation) return (type){operation(x.a, y.a), operation(x.b, y.b)}
+#define LANES_EACH(type, operation)                                                                                    \
+    return (type) {                                                                                                    \
+        operation(x.a, y.a), operation(x.b, y.b)                                                                       \
+    }
 
 LANES_INLINE f32x16 lanes_zero(void) {
     return (f32x16){_mm256_setzero_ps(), _mm256_setzero_ps()};
@@ -146,7 +149,7 @@ LANES_INLINE i32x16 ints_load_int8(const int8_t *p) {
     return (i32x16){_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
 }
 LANES_INLINE void ints_store_int8(int8_t *p, i32x16 v) {
-    /* The values fit int8, so saturation changes nothing; packing works within 128-bit halves, hence the permutation. */
+    /* The values fit int8, so saturation changes nothing; packing works within 128-bit halves. */
     __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.a, v.b), 0xd8);
     __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128((__m128i *)p, bytes);
