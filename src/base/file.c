@@ -215,3 +215,16 @@ char *ew_join_path(const char *folder, const char *name) {
     }
     return path;
 }
+
+const char *ew_last_name(const char *path, size_t *length) {
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') {
+        begin--;
+    }
+    *length = end - begin;
+    return path + begin;
+}

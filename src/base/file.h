@@ -33,4 +33,7 @@ void ew_output_abandon(ew_output *output); /* safe on {0} and after commit */
 /* folder + "/" + name, owned by the caller; NULL when memory is out. */
 char *ew_join_path(const char *folder, const char *name);
 
+/* The last part of a path, slashes at its end left out: a view of `path`, *length bytes long. */
+const char *ew_last_name(const char *path, size_t *length);
+
 #endif

@@ -94,12 +94,26 @@ static void buffers_grow(void **state) {
     ew_buffer_free(&buffer);
 }
 
+static void last_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *name;
+    } cases[] = {{"a/b/model", "model"}, {"a/model//", "model"}, {"model", "model"}, {"/", ""}, {"", ""}, {"/m", "m"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length;
+        const char *name = ew_last_name(cases[i].path, &length);
+        assert_int_equal(length, strlen(cases[i].name));
+        assert_memory_equal(name, cases[i].name, length);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_message_is_cut_at_a_character),
         cmocka_unit_test(growth_refuses_what_overflows),
         cmocka_unit_test(outputs_appear_only_when_committed),
         cmocka_unit_test(buffers_grow),
+        cmocka_unit_test(last_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
