@@ -85,13 +85,18 @@ static ew_status check_factor(const ew_adapter_target *target, bool b, float *ro
     return EW_OK;
 }
 
-ew_status ew_adapter_check_values(const ew_adapter *adapter, const char *path, ew_error *error) {
-    size_t widest = 0;
+size_t ew_adapter_widest(const ew_adapter *adapter) {
+    size_t widest = 1;
     for (size_t i = 0; i < adapter->n_targets; i++) {
         const ew_adapter_target *target = &adapter->targets[i];
         widest = target->a.values.cols > widest ? target->a.values.cols : widest;
         widest = target->rank > widest ? target->rank : widest;
     }
+    return widest;
+}
+
+ew_status ew_adapter_check_values(const ew_adapter *adapter, const char *path, ew_error *error) {
+    size_t widest = ew_adapter_widest(adapter);
     float *row = ew_allocate(widest, sizeof *row);
     if (!row) {
         return ew_fail_memory(error, widest * sizeof *row, "a row of an adapter");

@@ -54,6 +54,9 @@ ew_status ew_adapter_from_gguf(ew_gguf *gguf, const char *path, const ew_config 
 /* Refuses what does not belong to the base: how many of the targets and which is the first. */
 ew_status ew_adapter_fit(const ew_adapter *adapter, const ew_config *base, const char *path, ew_error *error);
 
+/* The longest row of any factor, at least 1. */
+size_t ew_adapter_widest(const ew_adapter *adapter);
+
 /* Refuses a value that is not finite, by its place. Rows are read as float32, one at a time. */
 ew_status ew_adapter_check_values(const ew_adapter *adapter, const char *path, ew_error *error);
 

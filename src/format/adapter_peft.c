@@ -1,3 +1,4 @@
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/adapter_internal.h"
 #include "format/adapter_pattern.h"
@@ -365,17 +366,11 @@ static ew_status read_all(ew_adapter_file *file, const ew_config *base, peft_rul
     return ew_adapter_check_values(&file->content, file->path, error);
 }
 
-/* The last part of the path, by which people know the adapter. */
+/* The folder's name, by which people know the adapter. */
 static char *name_of(const char *path) {
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/') {
-        end--;
-    }
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/') {
-        begin--;
-    }
-    return ew_copy_text(path + begin, end - begin);
+    size_t length;
+    const char *name = ew_last_name(path, &length);
+    return ew_copy_text(name, length);
 }
 
 ew_status ew_adapter_from_peft(ew_string config, ew_safetensors *weights, const char *path, const ew_config *base,

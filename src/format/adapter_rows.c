@@ -46,12 +46,7 @@ ew_status ew_adapter_check(const ew_adapter *adapter, const ew_config *base, con
 }
 
 ew_status ew_adapter_row_allocate(const ew_adapter *adapter, ew_adapter_row *row, ew_error *error) {
-    size_t widest = 1;
-    for (size_t i = 0; i < adapter->n_targets; i++) {
-        const ew_adapter_target *target = &adapter->targets[i];
-        widest = target->a.values.cols > widest ? target->a.values.cols : widest;
-        widest = target->rank > widest ? target->rank : widest;
-    }
+    size_t widest = ew_adapter_widest(adapter);
     row->values = ew_allocate(widest, sizeof *row->values);
     row->bytes = ew_allocate(widest, sizeof(uint16_t));
     return row->values && row->bytes ? EW_OK

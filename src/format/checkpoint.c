@@ -220,10 +220,22 @@ static ew_status list_tensors(ew_checkpoint *cp, ew_error *error) {
     return status;
 }
 
+static ew_status fail_adapter(const ew_checkpoint *cp, ew_error *error) {
+    return ew_fail(error, EW_ERROR_FORMAT, "%s is an adapter, not a model: it works beside the model it was made for",
+                   cp->path);
+}
+
 static ew_status read_kind(ew_checkpoint *cp, ew_error *error) {
-    bool edgewise, split;
+    bool edgewise, split, typed;
     uint32_t version = 0, parts = 0;
-    ew_status status = ew_gguf_get_u32(cp->gguf, "edgewise.version", &edgewise, &version, error);
+    ew_string type;
+    ew_status status = ew_gguf_get_string(cp->gguf, "general.type", &typed, &type, error);
+    if (status == EW_OK && typed && ew_string_is(type, "adapter")) {
+        return fail_adapter(cp, error);
+    }
+    if (status == EW_OK) {
+        status = ew_gguf_get_u32(cp->gguf, "edgewise.version", &edgewise, &version, error);
+    }
     if (status == EW_OK) {
         status = ew_gguf_get_u32(cp->gguf, "split.count", &split, &parts, error);
     }
@@ -254,6 +266,9 @@ static ew_status open_gguf(ew_checkpoint *cp, ew_error *error) {
 
 static ew_status open_folder(ew_checkpoint *cp, ew_error *error) {
     cp->kind = EW_CHECKPOINT_HUGGING_FACE;
+    if (ew_folder_has(cp->path, "adapter_config.json") && !ew_folder_has(cp->path, "config.json")) {
+        return fail_adapter(cp, error);
+    }
     ew_status status = ew_config_from_folder(cp->path, &cp->config, error);
     if (status != EW_OK) {
         return status;

@@ -1,4 +1,5 @@
 #include "quant/quantize.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "kernel/kernel.h"
 #include "quant/fingerprint.h"
@@ -66,16 +67,9 @@ static void write_general(quantization *work) {
         }
     }
     if (!named) {
-        const char *path = ew_checkpoint_path(work->checkpoint);
-        size_t end = strlen(path);
-        while (end > 1 && path[end - 1] == '/') {
-            end--;
-        }
-        size_t begin = end;
-        while (begin > 0 && path[begin - 1] != '/') {
-            begin--;
-        }
-        ew_gguf_write_string(&work->writer, "general.name", (ew_string){path + begin, end - begin});
+        ew_string name;
+        name.data = ew_last_name(ew_checkpoint_path(work->checkpoint), &name.length);
+        ew_gguf_write_string(&work->writer, "general.name", name);
     }
 }
 

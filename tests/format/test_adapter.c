@@ -195,6 +195,18 @@ static void other_bases_are_refused(void **state) {
     assert_false(ew_adapter_is("/nowhere"));
 }
 
+static void adapters_are_no_models(void **state) {
+    char path[512];
+    ew_checkpoint *cp = NULL;
+    ew_error error = {0};
+    if (!ew_test_shared(*state, path, sizeof path)) {
+        skip();
+    }
+    assert_int_equal(ew_checkpoint_open(path, &cp, &error), EW_ERROR_FORMAT);
+    assert_null(cp);
+    assert_non_null(strstr(error.message, "is an adapter, not a model"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peft_folders_open),
@@ -208,6 +220,8 @@ int main(void) {
         cmocka_unit_test(invocation_tokens_are_read),
         cmocka_unit_test(what_must_be_refused_is),
         cmocka_unit_test(other_bases_are_refused),
+        cmocka_unit_test_prestate(adapters_are_no_models, "goldens/lora/adapters/llama-tiny.plain"),
+        cmocka_unit_test_prestate(adapters_are_no_models, "goldens/lora/adapters/llama-tiny.plain.gguf"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Adapters written as either kind of file: what PEFT and llama.cpp's converter write, and the same values again. */
 #include "adapter_support.h"
+#include "files.h"
 
-#include "base/file.h"
 #include "base/float16.h"
 #include "format/gguf.h"
 
@@ -40,16 +40,6 @@ static ew_adapter_file *open_written(const char *path, const ew_config *base) {
     return file;
 }
 
-static void assert_same_file(const char *left, const char *right) {
-    ew_mapping a, b;
-    EW_ASSERT_OK(ew_map_file(left, &a, error));
-    EW_ASSERT_OK(ew_map_file(right, &b, error));
-    assert_int_equal(a.size, b.size);
-    assert_memory_equal(a.data, b.data, a.size);
-    ew_unmap(&a);
-    ew_unmap(&b);
-}
-
 static void peft_to_peft(void **state) {
     ew_config base;
     char original[256], copy[256];
@@ -62,11 +52,11 @@ static void peft_to_peft(void **state) {
     assert_equal_adapters(ew_adapter_file_content(golden), ew_adapter_file_content(written));
     snprintf(original, sizeof original, "%s/adapter_model.safetensors", ew_adapter_file_path(golden));
     snprintf(copy, sizeof copy, "%s/adapter_model.safetensors", peft_path);
-    assert_same_file(original, copy);
+    assert_same_files(original, copy);
     ew_adapter_close(written);
     /* And over what is there. */
     EW_ASSERT_OK(ew_adapter_write_peft(ew_adapter_file_content(golden), &base, EW_ADAPTER_KEEP, peft_path, error));
-    assert_same_file(original, copy);
+    assert_same_files(original, copy);
     ew_adapter_close(golden);
 }
 
@@ -114,7 +104,7 @@ static void peft_to_gguf_and_back(void **state) {
     EW_ASSERT_OK(ew_adapter_write_peft(ew_adapter_file_content(written), &base, EW_ADAPTER_KEEP, peft_path, error));
     snprintf(path, sizeof path, "%s/adapter_model.safetensors", ew_adapter_file_path(golden));
     snprintf(copy, sizeof copy, "%s/adapter_model.safetensors", peft_path);
-    assert_same_file(path, copy);
+    assert_same_files(path, copy);
     ew_adapter_close(written);
     ew_adapter_close(golden);
 }
@@ -212,7 +202,7 @@ static void other_storages(void **state) {
         char again[160];
         snprintf(again, sizeof again, "%s.again", gguf_path);
         EW_ASSERT_OK(ew_adapter_write_gguf(stored, &base, EW_ADAPTER_KEEP, again, error));
-        assert_same_file(gguf_path, again);
+        assert_same_files(gguf_path, again);
         unlink(again);
         ew_adapter_close(written);
     }

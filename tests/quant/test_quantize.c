@@ -1,6 +1,6 @@
 /* `quantize` as a whole: what goes in without loss, what the file then holds, and what happens when it cannot
  * be. */
-#include "support.h"
+#include "files.h"
 
 #include "quant/edgewise_file.h"
 #include "quant/int4.h"
@@ -276,16 +276,6 @@ static void float_matrices_hold_the_tensors_values(void **state) {
                      EW_ERROR_ARGUMENT);
     ew_checkpoint_close(source);
     remove_folder(&folder);
-}
-
-static void assert_same_files(const char *left, const char *right) {
-    ew_mapping a, b;
-    EW_ASSERT_OK(ew_map_file(left, &a, error));
-    EW_ASSERT_OK(ew_map_file(right, &b, error));
-    assert_int_equal(a.size, b.size);
-    assert_memory_equal(a.data, b.data, a.size);
-    ew_unmap(&a);
-    ew_unmap(&b);
 }
 
 static void outputs_do_not_depend_on_threads(void **state) {
