@@ -1,5 +1,5 @@
-# tests/cli/test_*.sh: the command as a user meets it. They call "$EDGEWISE", which in a cross build is a script that
-# starts the emulator.
+# tests/cli/test_*.sh and test_*.c: the command as a user meets it. They call "$EDGEWISE", which in a cross build is a
+# script that starts the emulator. Scripts look at JSON by jq; what a shell cannot do well is a program.
 set(command $<TARGET_FILE:edgewise>)
 if(CMAKE_CROSSCOMPILING AND CMAKE_CROSSCOMPILING_EMULATOR)
   string(REPLACE ";" " " emulator "${CMAKE_CROSSCOMPILING_EMULATOR}")
@@ -8,11 +8,17 @@ if(CMAKE_CROSSCOMPILING AND CMAKE_CROSSCOMPILING_EMULATOR)
   file(CHMOD ${command} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 endif()
 
-file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/test_*.sh)
-foreach(script ${scripts})
-  get_filename_component(name ${script} NAME_WE)
+file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/test_*.sh ${CMAKE_CURRENT_LIST_DIR}/test_*.c)
+foreach(source ${tests})
+  get_filename_component(name ${source} NAME_WE)
   set(test ${EDGEWISE_TEST_PREFIX}cli/${name})
-  add_test(NAME ${test} COMMAND sh ${script})
+  if(source MATCHES "[.]c$")
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE ew_format ew_test_support)
+    add_test(NAME ${test} COMMAND ${name})
+  else()
+    add_test(NAME ${test} COMMAND sh ${source})
+  endif()
   set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600
     ENVIRONMENT "${environment};EDGEWISE=${command};EDGEWISE_VERSION=${PROJECT_VERSION}")
 endforeach()
