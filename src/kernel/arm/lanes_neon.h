@@ -24,6 +24,8 @@ typedef struct {
 enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
 /* Attention: half pages of keys and rows of outputs that go through the registers together. */
 enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
+/* Sums that fit the registers in dot_peak. */
+enum { LANES_PEAK_CHAINS = 6, LANES_PEAK_DISTINCT = 0 };
 
 /* Defines a function that applies an operation to each register of its operands. */
 #define LANES_UNARY(name, to, from, operation)                                                                         \

@@ -22,6 +22,8 @@ typedef i32x16 bytes64;
 enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
 /* Attention: half pages of keys and rows of outputs that go through the registers together. */
 enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
+/* Sums that fit the registers in dot_peak. */
+enum { LANES_PEAK_CHAINS = 6 };
 
 #define LANES_EACH(type, operation)                                                                                    \
     return (type) {                                                                                                    \
@@ -201,7 +203,7 @@ LANES_INLINE __m256i quad_set(const int8_t *x) {
 }
 
 #if defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))
-enum { SIGNED_BIAS = 128 };
+enum { SIGNED_BIAS = 128, LANES_PEAK_DISTINCT = 0 };
 LANES_INLINE bytes64 bytes_signed(bytes64 v) {
     __m256i flip = _mm256_set1_epi8(-128);
     return (bytes64){_mm256_xor_si256(v.a, flip), _mm256_xor_si256(v.b, flip)};
@@ -219,7 +221,7 @@ LANES_INLINE i32x16 ints_dot_signed(i32x16 sum, bytes64 v, const int8_t *x) {
 #else
 /* VPMADDUBSW saturates pair sums at 32767: out of reach for nibbles (2 * 15 * 128), not for whole bytes, which
  * therefore are widened to words, even and odd ones apart. */
-enum { SIGNED_BIAS = 0 };
+enum { SIGNED_BIAS = 0, LANES_PEAK_DISTINCT = 1 };
 LANES_INLINE bytes64 bytes_signed(bytes64 v) {
     return v;
 }

@@ -21,6 +21,8 @@ typedef __m512i bytes64;
 enum { LANES_FLOAT_TILES = 2, LANES_FLOAT_TOKENS = 12 };
 /* Attention: half pages of keys and rows of outputs that go through the registers together. */
 enum { LANES_SCORE_HALVES = 2, LANES_VALUE_ROWS = 4 };
+/* Sums that fit the registers in dot_peak. */
+enum { LANES_PEAK_CHAINS = 12, LANES_PEAK_DISTINCT = 0 };
 
 LANES_INLINE __mmask16 lanes_first(size_t n) {
     return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
