@@ -14,6 +14,9 @@
 /* About 20 microseconds: longer than the gaps between a step's loops, much shorter than a time slice. */
 enum { SPINS = 4000 };
 
+/* Some C libraries give threads less than the kernels' working sets of attention want. */
+enum { WORKER_STACK_BYTES = 1 << 21 };
+
 /* The state word: generation of the loop (high half), whether workers may still join it, and how many are in it. */
 static const uint64_t GENERATION = UINT64_C(1) << 32, OPEN = UINT64_C(1) << 31, ACTIVE_MASK = (UINT64_C(1) << 31) - 1;
 
@@ -179,13 +182,19 @@ void ew_pool_run(ew_pool *pool, size_t n_items, size_t chunk, ew_task task, void
 /* Workers take no signals: those are for the program's own threads, which may be waiting to be interrupted. */
 static void start_workers(ew_pool *pool) {
     sigset_t all, before;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0) {
+        return;
+    }
+    pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool->n_started + 1 < pool->n_threads &&
-           pthread_create(&pool->workers[pool->n_started], NULL, worker_main, pool) == 0) {
+           pthread_create(&pool->workers[pool->n_started], &attributes, worker_main, pool) == 0) {
         pool->n_started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
 }
 
 ew_status ew_pool_create(size_t n_threads, void (*prepare)(void), ew_pool **out, ew_error *error) {

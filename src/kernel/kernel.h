@@ -11,15 +11,16 @@
 #include "kernel/matrix.h"
 
 enum {
-    EW_ATTENTION_ROWS = 16,      /* most query rows in one call of attend */
+    EW_ATTENTION_ROWS = 64,      /* most query rows in one call of attend */
     EW_ATTENTION_PARTIAL = 256,  /* positions under one softmax partial, at absolute multiples */
     EW_HEAD_DIM_MAX = 256
 };
 
-/* Queries that read the same pages: rows are (token, query head) pairs of one stream and one KV head. */
+/* Queries of one KV head: rows are (token, query head) pairs. Where rows that stand together name the same page at the
+ * same place, as tokens of one stream and streams with a common prefix do, it is read once for all of them. */
 typedef struct ew_attention {
     const ew_kv_layout *layout;
-    const uint8_t *const *pages; /* [ceil(max n_positions / 32)]: start of each page of the stream */
+    const uint8_t *const *const *pages; /* [n_rows]: page table of the row's stream, [ceil(n_positions / 32)] starts */
     size_t page_offset;          /* bytes from there to this layer's and KV head's page */
     size_t n_rows;               /* 1..EW_ATTENTION_ROWS */
     const float *const *queries; /* [n_rows]: head_dim floats each, after RoPE */

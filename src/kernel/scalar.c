@@ -242,14 +242,14 @@ typedef struct {
     float output[EW_HEAD_DIM_MAX];
 } softmax_state;
 
-static const uint8_t *page_of(const ew_attention *attention, size_t position) {
-    return attention->pages[position / EW_PAGE_POSITIONS] + attention->page_offset;
+static const uint8_t *page_of(const ew_attention *attention, size_t row, size_t position) {
+    return attention->pages[row][position / EW_PAGE_POSITIONS] + attention->page_offset;
 }
 
 /* a_t: the query's codes against the cell at `position`, scale group by scale group. */
-static float score(const ew_attention *attention, const int *query, size_t position) {
+static float score(const ew_attention *attention, size_t row, const int *query, size_t position) {
     const ew_kv_layout *layout = attention->layout;
-    const uint8_t *page = page_of(attention, position);
+    const uint8_t *page = page_of(attention, row, position);
     const int8_t *codes = (const int8_t *)page;
     const float *scales = (const float *)(const void *)(page + layout->k_scales_at);
     size_t slot = position % EW_PAGE_POSITIONS;
@@ -265,9 +265,9 @@ static float score(const ew_attention *attention, const int *query, size_t posit
     return sum;
 }
 
-static void add_value(const ew_attention *attention, float probability, size_t position, float *output) {
+static void add_value(const ew_attention *attention, size_t row, float probability, size_t position, float *output) {
     const ew_kv_layout *layout = attention->layout;
-    const uint8_t *page = page_of(attention, position);
+    const uint8_t *page = page_of(attention, row, position);
     size_t slot = position % EW_PAGE_POSITIONS;
     const int8_t *codes = (const int8_t *)page + layout->v_codes_at + slot * layout->padded_dim;
     const float *scales = (const float *)(const void *)(page + layout->v_scales_at) + slot * layout->n_scales;
@@ -277,12 +277,12 @@ static void add_value(const ew_attention *attention, float probability, size_t p
 }
 
 /* One run of at most 256 positions, begin .. end - 1. */
-static void attend_run(const ew_attention *attention, const int *query, float scale, size_t begin, size_t end,
-                       softmax_state *state) {
+static void attend_run(const ew_attention *attention, size_t row, const int *query, float scale, size_t begin,
+                       size_t end, softmax_state *state) {
     float scores[EW_ATTENTION_PARTIAL], lanes[LANES] = {0};
     *state = (softmax_state){.maximum = -INFINITY};
     for (size_t t = begin; t < end; t++) {
-        scores[t - begin] = scale * score(attention, query, t);
+        scores[t - begin] = scale * score(attention, row, query, t);
         if (!(scores[t - begin] <= state->maximum)) { /* a NaN becomes the maximum and poisons the row */
             state->maximum = scores[t - begin];
         }
@@ -290,7 +290,7 @@ static void attend_run(const ew_attention *attention, const int *query, float sc
     for (size_t t = begin; t < end; t++) {
         float probability = exponential(scores[t - begin] - state->maximum);
         lanes[(t - begin) % LANES] = lanes[(t - begin) % LANES] + probability;
-        add_value(attention, probability, t, state->output);
+        add_value(attention, row, probability, t, state->output);
     }
     state->sum = add_lanes(lanes);
 }
@@ -318,7 +318,7 @@ static void attend_row(const ew_attention *attention, size_t row) {
     size_t n = attention->n_positions[row];
     for (size_t begin = 0; begin < n; begin += EW_ATTENTION_PARTIAL) {
         size_t end = begin + EW_ATTENTION_PARTIAL < n ? begin + EW_ATTENTION_PARTIAL : n;
-        attend_run(attention, query, scale, begin, end, begin == 0 ? &state : &run);
+        attend_run(attention, row, query, scale, begin, end, begin == 0 ? &state : &run);
         if (begin > 0) {
             merge_run(&state, &run, layout->head_dim);
         }
@@ -336,9 +336,9 @@ static void attend(const ew_attention *attention) {
 }
 
 /* Key or value of one position as floats, from either kind of page. */
-static void read_cell(const ew_attention *attention, size_t position, bool is_key, float *out) {
+static void read_cell(const ew_attention *attention, size_t row, size_t position, bool is_key, float *out) {
     const ew_kv_layout *layout = attention->layout;
-    const uint8_t *page = page_of(attention, position);
+    const uint8_t *page = page_of(attention, row, position);
     size_t slot = position % EW_PAGE_POSITIONS, dim = layout->head_dim;
     if (!layout->quantized) {
         const float *cells = (const float *)(const void *)(page + (is_key ? 0 : layout->v_codes_at));
@@ -362,14 +362,14 @@ static void attend_float_row(const ew_attention *attention, size_t row) {
     float cell[EW_HEAD_DIM_MAX], output[EW_HEAD_DIM_MAX] = {0}, maximum = -INFINITY, sum = 0.0f;
     for (size_t t = 0; t < attention->n_positions[row]; t++) {
         float dot = 0.0f;
-        read_cell(attention, t, true, cell);
+        read_cell(attention, row, t, true, cell);
         for (size_t c = 0; c < dim; c++) {
             dot = fmaf(attention->queries[row][c], cell[c], dot);
         }
         dot = dot * attention->softmax_scale;
         float larger = dot <= maximum ? maximum : dot;
         float old = t == 0 ? 0.0f : expf(maximum - larger), new = expf(dot - larger);
-        read_cell(attention, t, false, cell);
+        read_cell(attention, row, t, false, cell);
         for (size_t c = 0; c < dim; c++) {
             output[c] = fmaf(new, cell[c], output[c] * old);
         }

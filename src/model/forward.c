@@ -162,15 +162,24 @@ static void store_task(void *context, size_t begin, size_t end) {
     }
 }
 
-/* Query rows that read the same cells are attended together, as many as one call takes: the rows of a span are
- * consecutive rows of one stream, each times the query heads of a KV head. */
+/* Whether the two read some of the same cells. */
+static bool share_cells(const ew_row *a, const ew_row *b) {
+    return a->stream->cells.pages[0] == b->stream->cells.pages[0];
+}
+
+/* Rows that read the same cells are attended together: the rows of a span are consecutive rows of one stream or of
+ * streams with a common prefix, each times the query heads of a KV head. As many as one call takes, but no fewer spans than
+ * keep all threads busy. */
 static size_t find_spans(const pass *p) {
+    enum { ITEMS_PER_THREAD = 2 };
     size_t group = p->config->n_heads / p->config->n_kv_heads;
     size_t most = group < EW_ATTENTION_ROWS ? EW_ATTENTION_ROWS / group : 1;
+    size_t fair = p->n_rows * p->config->n_kv_heads / (ITEMS_PER_THREAD * ew_pool_size(p->session->pool));
+    most = fair < most ? (fair > 0 ? fair : 1) : most;
     size_t n_spans = 0;
     for (size_t row = 0; row < p->n_rows; row++) {
         size_t first = n_spans > 0 ? p->work->spans[n_spans - 1] : 0;
-        if (n_spans == 0 || row - first == most || p->rows[row].stream != p->rows[first].stream) {
+        if (n_spans == 0 || row - first == most || !share_cells(&p->rows[row], &p->rows[first])) {
             p->work->spans[n_spans++] = row;
         }
     }
@@ -184,18 +193,20 @@ static void attend_rows(const step *s, size_t kv_head, size_t first_head, size_t
     size_t head_dim = p->config->head_dim, width = p->config->n_heads * head_dim;
     const float *queries[EW_ATTENTION_ROWS];
     float *outputs[EW_ATTENTION_ROWS];
+    const uint8_t *const *pages[EW_ATTENTION_ROWS];
     uint32_t n_positions[EW_ATTENTION_ROWS];
     size_t n = 0;
     for (size_t row = begin; row < end; row++) {
         for (size_t head = first_head; head < first_head + n_heads; head++, n++) {
             queries[n] = p->work->q + row * width + head * head_dim;
             outputs[n] = p->work->attended + row * width + head * head_dim;
+            pages[n] = (const uint8_t *const *)p->rows[row].stream->cells.pages;
             n_positions[n] = p->rows[row].position + 1;
         }
     }
     const ew_attention attention = {
         .layout = &p->session->pages.layout,
-        .pages = (const uint8_t *const *)p->rows[begin].stream->cells.pages,
+        .pages = pages,
         .page_offset = ew_page_offset(&p->session->pages, s->layer_index, kv_head),
         .n_rows = n,
         .queries = queries,

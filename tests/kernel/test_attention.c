@@ -15,7 +15,6 @@ typedef struct {
     ew_kv_layout layout;
     size_t n_positions, page_offset;
     uint8_t *pages[MAX_PAGES];
-
 } test_cells;
 
 static void free_cells(test_cells *cells) {
@@ -64,6 +63,7 @@ static void assert_same_pages(const test_cells *expected, const test_cells *foun
 typedef struct {
     ew_attention call;
     float *queries[EW_ATTENTION_ROWS], *outputs[EW_ATTENTION_ROWS];
+    const uint8_t *const *pages[EW_ATTENTION_ROWS];
     uint32_t n_positions[EW_ATTENTION_ROWS];
 } test_queries;
 
@@ -74,11 +74,12 @@ static test_queries *make_queries(const test_cells *cells, size_t n_rows, int ki
         int row_kind = data_random() % 8 == 0 ? kind : DATA_NORMAL;
         queries->queries[row] = data_floats(cells->layout.head_dim, row_kind);
         queries->outputs[row] = data_floats(cells->layout.head_dim, DATA_NORMAL);
+        queries->pages[row] = (const uint8_t *const *)cells->pages;
         size_t back = data_random() % 3 == 0 ? data_random() % cells->n_positions : row / 2;
         queries->n_positions[row] = (uint32_t)(cells->n_positions > back ? cells->n_positions - back : 1);
     }
     queries->call = (ew_attention){.layout = &cells->layout,
-                                   .pages = (const uint8_t *const *)cells->pages,
+                                   .pages = queries->pages,
                                    .page_offset = cells->page_offset,
                                    .n_rows = n_rows,
                                    .queries = (const float *const *)queries->queries,
@@ -111,6 +112,59 @@ static void compare_attend(const ew_kernels *definition, const ew_kernels *kerne
         free(expected[row]);
     }
     free_queries(queries);
+}
+
+/* Rows of several streams: the first pages are the same ones, the later ones their own. */
+static void compare_shared(const ew_kernels *definition, const ew_kernels *kernels, size_t n_positions,
+                           size_t n_shared_pages) {
+    enum { STREAMS = 3, ROWS_OF_ONE = 5 };
+    ew_kv_layout layout = ew_kv_layout_make(true, 64, 32);
+    test_cells cells[STREAMS];
+    for (size_t k = 0; k < STREAMS; k++) {
+        cells[k] = make_cells(definition, layout, n_positions - 7 * k, DATA_NORMAL);
+        for (size_t i = 0; k > 0 && i < n_shared_pages && cells[k].pages[i]; i++) {
+            free(cells[k].pages[i]);
+            cells[k].pages[i] = cells[0].pages[i];
+        }
+    }
+    test_queries *queries = make_queries(&cells[0], STREAMS * ROWS_OF_ONE, DATA_NORMAL);
+    float *expected[STREAMS * ROWS_OF_ONE];
+    for (size_t row = 0; row < STREAMS * ROWS_OF_ONE; row++) {
+        const test_cells *own = &cells[row / ROWS_OF_ONE];
+        queries->pages[row] = (const uint8_t *const *)own->pages;
+        queries->n_positions[row] = (uint32_t)own->n_positions - (row % 3 == 0 ? 40 : 0);
+    }
+    definition->attend(&queries->call);
+    for (size_t row = 0; row < STREAMS * ROWS_OF_ONE; row++) {
+        expected[row] = queries->outputs[row];
+        queries->outputs[row] = data_floats(layout.head_dim, DATA_NORMAL);
+    }
+    kernels->attend(&queries->call);
+    for (size_t row = 0; row < STREAMS * ROWS_OF_ONE; row++) {
+        assert_same_floats(expected[row], queries->outputs[row], layout.head_dim, kernels->name, "shared pages");
+        free(expected[row]);
+    }
+    free_queries(queries);
+    for (size_t k = 1; k < STREAMS; k++) {
+        for (size_t i = 0; i < n_shared_pages; i++) {
+            cells[k].pages[i] = NULL;
+        }
+    }
+    for (size_t k = 0; k < STREAMS; k++) {
+        free_cells(&cells[k]);
+    }
+}
+
+static void test_shared_pages(void **state) {
+    (void)state;
+    size_t count;
+    const ew_kernels *const *all = ew_kernels_available(&count);
+    for (size_t set = 1; set < count; set++) {
+        data_seed(5);
+        compare_shared(all[0], all[set], 100, 2);
+        compare_shared(all[0], all[set], 600, 10);
+        compare_shared(all[0], all[set], 300, 0);
+    }
 }
 
 static const size_t POSITIONS[] = {1, 2, 16, 31, 32, 33, 63, 100, 255, 256, 257, 288, 511, 513, 800};
@@ -253,7 +307,7 @@ static void test_against_doubles(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attend),
+        cmocka_unit_test(test_shared_pages), cmocka_unit_test(test_attend),
         cmocka_unit_test(test_later_cells_do_not_matter),
         cmocka_unit_test(test_against_doubles),
     };

@@ -1,5 +1,6 @@
 /* Attention over paged cells in virtual lanes (docs/arithmetic.md, "Attention"). Lanes of a score are positions, lanes
- * of an output are channels. A page's keys are read once for four rows, its values become floats once for all rows. */
+ * of an output are channels. Rows that stand together and share a page meet it together: its keys are read once for four
+ * rows, its values become floats once for all of them. */
 #ifndef EW_KERNEL_LANES_ATTENTION_OPS_H
 #define EW_KERNEL_LANES_ATTENTION_OPS_H
 
@@ -33,14 +34,32 @@ typedef struct {
     float factors[SCALES_MAX][EW_PAGE_POSITIONS];      /* the values' scales */
 } float_page;
 
-static inline const uint8_t *page_at(const ew_attention *a, size_t position) {
-    return a->pages[position / EW_PAGE_POSITIONS] + a->page_offset;
+static inline const uint8_t *page_at(const ew_attention *a, size_t row, size_t position) {
+    return a->pages[row][position / EW_PAGE_POSITIONS] + a->page_offset;
 }
 
 /* How many of `most` positions from `begin` on the row sees. */
 static inline size_t seen_from(const ew_attention *a, size_t row, size_t begin, size_t most) {
     size_t n = a->n_positions[row] > begin ? a->n_positions[row] - begin : 0;
     return n < most ? n : most;
+}
+
+/* Rows begin .. end - 1 read one page. */
+typedef struct {
+    size_t begin, end;
+} row_range;
+
+/* The next rows from `row` on that see `position` and have it on the same page; an empty range when there are none. */
+static inline row_range next_sharers(const ew_attention *a, size_t row, size_t position) {
+    while (row < a->n_rows && a->n_positions[row] <= position) {
+        row++;
+    }
+    row_range rows = {row, row};
+    while (rows.end < a->n_rows && a->n_positions[rows.end] > position &&
+           page_at(a, rows.end, position) == page_at(a, row, position)) {
+        rows.end++;
+    }
+    return rows;
 }
 
 static inline size_t seen_by_any(const ew_attention *a) {
@@ -125,13 +144,13 @@ LANES_INLINE void score_halves(const ew_kv_layout *layout, const uint8_t *page, 
     }
 }
 
-static void score_page(const ew_attention *a, const uint8_t *page, const query_planes *planes, size_t at,
-                       attention_run *run) {
+static void score_page(const ew_attention *a, const uint8_t *page, const query_planes *planes, row_range rows,
+                       size_t at, attention_run *run) {
     enum { HALVES = LANES_SCORE_HALVES };
     for (int half = 0; half < 2; half += HALVES) {
-        for (size_t row = 0; row < a->n_rows; row += ROWS_AT_ONCE) {
+        for (size_t row = rows.begin; row < rows.end; row += ROWS_AT_ONCE) {
             float *scores = &run->scores[row][at];
-            switch (a->n_rows - row) {
+            switch (rows.end - row) {
             case 1:
                 score_halves(a->layout, page, half, HALVES, planes, row, 1, scores);
                 break;
@@ -256,25 +275,25 @@ static void add_values_uneven(const ew_kv_layout *layout, const float_page *page
     }
 }
 
-/* Rows from `row` on, at most `most`, that see as many positions from `begin` on as it does. */
-static inline size_t rows_alike(const ew_attention *a, size_t row, size_t begin, size_t most) {
+/* Rows row .. end - 1, at most `most`, that see as many positions from `begin` on as the first does. */
+static inline size_t rows_alike(const ew_attention *a, size_t row, size_t end, size_t begin, size_t most) {
     size_t n = seen_from(a, row, begin, EW_PAGE_POSITIONS), count = 1;
-    while (count < most && row + count < a->n_rows && seen_from(a, row + count, begin, EW_PAGE_POSITIONS) == n) {
+    while (count < most && row + count < end && seen_from(a, row + count, begin, EW_PAGE_POSITIONS) == n) {
         count++;
     }
     return count;
 }
 
-static void add_page_values(const ew_attention *a, const float_page *page, size_t run_begin, size_t at,
+static void add_page_values(const ew_attention *a, const float_page *page, row_range rows, size_t run_begin, size_t at,
                             attention_run *run) {
     const ew_kv_layout *layout = a->layout;
     bool even = layout->grain % LANES == 0 || layout->n_scales == 1;
     /* One scale for the head, whatever its width: every 16 channels take group 0. */
     ew_kv_layout one = *layout;
     one.grain = layout->n_scales == 1 ? EW_HEAD_DIM_MAX : layout->grain;
-    for (size_t row = 0; row < a->n_rows;) {
+    for (size_t row = rows.begin; row < rows.end;) {
         size_t n = seen_from(a, row, run_begin + at, EW_PAGE_POSITIONS);
-        size_t alike = rows_alike(a, row, run_begin + at, LANES_VALUE_ROWS);
+        size_t alike = rows_alike(a, row, rows.end, run_begin + at, LANES_VALUE_ROWS);
         if (!even) {
             add_values_uneven(layout, page, run, row, at, n);
             row++;
@@ -355,12 +374,18 @@ static void attend(const ew_attention *a) {
         attention_run *run = begin == 0 ? &state : &later;
         size_t n = n_positions - begin < EW_ATTENTION_PARTIAL ? n_positions - begin : EW_ATTENTION_PARTIAL;
         for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
-            score_page(a, page_at(a, begin + at), &planes, at, run);
+            row_range rows = next_sharers(a, 0, begin + at);
+            for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
+                score_page(a, page_at(a, rows.begin, begin + at), &planes, rows, at, run);
+            }
         }
         begin_run_outputs(a, begin, run);
         for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
-            read_values(a->layout, page_at(a, begin + at), &values);
-            add_page_values(a, &values, begin, at, run);
+            row_range rows = next_sharers(a, 0, begin + at);
+            for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
+                read_values(a->layout, page_at(a, rows.begin, begin + at), &values);
+                add_page_values(a, &values, rows, begin, at, run);
+            }
         }
         if (begin > 0) {
             merge_run(a, begin, run, &state);
@@ -445,19 +470,25 @@ static void attend_float(const ew_attention *a) {
         attention_run *run = begin == 0 ? &state : &later;
         size_t n = n_positions - begin < EW_ATTENTION_PARTIAL ? n_positions - begin : EW_ATTENTION_PARTIAL;
         for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
-            read_float_keys(a->layout, page_at(a, begin + at), &page);
-            size_t row = 0;
-            for (; row + ROWS_AT_ONCE <= a->n_rows; row += ROWS_AT_ONCE) {
-                score_float_rows(a, &page, row, ROWS_AT_ONCE, at, run);
-            }
-            for (; row < a->n_rows; row++) {
-                score_float_rows(a, &page, row, 1, at, run);
+            row_range rows = next_sharers(a, 0, begin + at);
+            for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
+                read_float_keys(a->layout, page_at(a, rows.begin, begin + at), &page);
+                size_t row = rows.begin;
+                for (; row + ROWS_AT_ONCE <= rows.end; row += ROWS_AT_ONCE) {
+                    score_float_rows(a, &page, row, ROWS_AT_ONCE, at, run);
+                }
+                for (; row < rows.end; row++) {
+                    score_float_rows(a, &page, row, 1, at, run);
+                }
             }
         }
         begin_run_outputs(a, begin, run);
         for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
-            read_float_values(a->layout, page_at(a, begin + at), &page);
-            add_page_values(&with_one_factor, &page, begin, at, run);
+            row_range rows = next_sharers(a, 0, begin + at);
+            for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
+                read_float_values(a->layout, page_at(a, rows.begin, begin + at), &page);
+                add_page_values(&with_one_factor, &page, rows, begin, at, run);
+            }
         }
         if (begin > 0) {
             merge_run(a, begin, run, &state);
