@@ -45,14 +45,30 @@ one_sentence() {
     fi
 }
 
-# json EXPRESSION: $out is one JSON value d of which the Python expression is true.
+# Words for jq, in whose order null and NaN come before every number: a comparison with what is missing would be true.
+number='def number: if type == "number" and (isnan | not) and fabs < 1e308 then . else error("\(tojson) is no number") end;'
+
+# json_lines FILTER [OPTIONS OF JQ]: $out is UTF-8 and of its JSON values, as an array, the jq filter says true, once.
+json_lines() {
+    filter=$1
+    shift
+    if ! iconv -f UTF-8 -t UTF-8 "$out" >/dev/null ||
+        ! jq --exit-status --slurp "$@" "$number [$filter] == [true]" "$out" >/dev/null; then
+        problem "not true: $filter"
+        head -c 2000 "$out"
+    fi
+}
+
+# json FILTER [OPTIONS OF JQ]: the same of the one JSON value that is in $out.
 json() {
-    python3 - "$out" "$1" <<'PYTHON' || problem "not true: $1"
-import json, math, sys
-d = json.load(open(sys.argv[1], encoding="utf-8"))
-if not eval(sys.argv[2]):
-    sys.exit(json.dumps(d)[:2000])
-PYTHON
+    filter=$1
+    shift
+    json_lines "length == 1 and (.[0] | $filter)" "$@"
+}
+
+# pick FILTER: prints what the jq filter makes of $out, which must be neither null nor an error.
+pick() {
+    jq --exit-status --compact-output "$number $1" "$out" || problem "nothing found: $1" >&2
 }
 
 finish() {

@@ -9,12 +9,12 @@ code 0 inspect "$file" --check --context 1000
 has "$out" "every value is finite, the weights have their fingerprint"
 has "$out" "memory at 1000 positions"
 code 0 inspect "$file" --check --json
-json 'd["kind"] == "Edgewise file" and d["checked"] and d["config"]["architecture"] == "qwen3"'
-json 'd["weights"]["down"]["format"] == "INT4 offset group 64" and len(d["fingerprint_weights"]) == 64'
-json 'd["kv_bytes_per_token"] == 2 * 2 * 2 * (32 + 4) and d["activations"] == "INT16"'
-cp "$out" "$work/made"
+json '.kind == "Edgewise file" and .checked == true and .config.architecture == "qwen3"'
+json '.weights.down.format == "INT4 offset group 64" and (.fingerprint_weights | length) == 64'
+json '.kv_bytes_per_token == 2 * 2 * 2 * (32 + 4) and .activations == "INT16"'
+pick .fingerprint_source >"$work/source"
 code 0 inspect "$model" --check --json
-json 'd["kind"] == "Hugging Face folder" and d["fingerprint_source"] == json.load(open("'"$work/made"'"))["fingerprint_source"]'
+json '.kind == "Hugging Face folder" and .fingerprint_source == $source[0]' --slurpfile source "$work/source"
 code 0 inspect "$models/llama-tiny.gguf"
 has "$out" "runs unquantized"
 
