@@ -190,7 +190,7 @@ static void test_facts(void **state) {
 
 static double seconds_since(const struct timespec *start) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
 }
 
@@ -210,7 +210,7 @@ static void test_long_strings(void **state) {
             while (text.length < (big ? 200000u : 20000u)) {
                 ew_buffer_append_text(&text, units[u]);
             }
-            clock_gettime(CLOCK_MONOTONIC, &start);
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
             assert_ok(
                 ew_tokenizer_encode(tokenizer, text.data, text.length, EW_ENCODE_SPECIALS, &tokens, &error),
                 &error);
