@@ -182,21 +182,28 @@ static bool add_row(bench *b, bool prefill, size_t streams) {
 
 /* "1,2,4" into rows. */
 static bool add_stream_rows(bench *b, const char *list) {
-    for (const char *at = list; *at;) {
+    for (const char *at = list;; at++) {
         char *end;
         unsigned long n = strtoul(at, &end, 10);
-        if (end == at || (*end && *end != ',') || !add_row(b, false, n)) {
+        if (*at < '0' || *at > '9' || (*end && *end != ',') || !add_row(b, false, n)) {
             return false;
         }
-        at = *end ? end + 1 : end;
+        if (!*end) {
+            return true;
+        }
+        at = end;
     }
-    return b->n_rows > 0;
 }
 
 static ew_status open_model(bench *b, ew_error *error) {
     const request *q = &b->request;
     if (q->file) {
-        return ew_model_open(q->file, NULL, &b->model, error);
+        ew_status status = ew_model_open(q->file, NULL, &b->model, error);
+        if (status == EW_OK && !b->model->weights.quantized) {
+            return ew_fail(error, EW_ERROR_ARGUMENT,
+                           "%s is not quantized; bench wants what `edgewise quantize` makes of it", q->file);
+        }
+        return status;
     }
     const ew_synthetic_options options = {
         .shape = ew_synthetic_shape_name((size_t)q->shape),
@@ -210,6 +217,12 @@ static ew_status open_model(bench *b, ew_error *error) {
     return ew_synthetic_model(&options, b->pool, &b->model, error);
 }
 
+/* Positions that the longest row takes. */
+static size_t positions_wanted(const request *q) {
+    size_t decode = q->generate > 0 ? q->context + q->generate : 0;
+    return q->prompt > decode ? q->prompt : decode;
+}
+
 static ew_status open_all(bench *b, ew_error *error) {
     ew_status status = ew_pool_create(b->request.n_threads, NULL, &b->pool, error);
     if (status == EW_OK) {
@@ -218,9 +231,11 @@ static ew_status open_all(bench *b, ew_error *error) {
     if (status == EW_OK) {
         ew_session_options options = EW_SESSION_OPTIONS_INIT;
         options.n_threads = b->request.n_threads;
-        options.context_length =
-            (b->request.context > b->request.prompt ? b->request.context : b->request.prompt) + b->request.generate;
-        status = ew_session_open(b->model, &options, &b->session, error);
+        size_t wanted = positions_wanted(&b->request), most = b->model->config.context_length;
+        status = wanted <= most
+                     ? ew_session_open(b->model, &options, &b->session, error)
+                     : ew_fail(error, EW_ERROR_ARGUMENT,
+                               "%zu positions are asked for; this model was made for at most %zu", wanted, most);
     }
     if (status == EW_OK) {
         ew_interrupt_watch(b->session);
@@ -394,9 +409,10 @@ int ew_cli_bench(int argc, char **argv) {
     for (size_t i = 0; i < 15 && ew_synthetic_shape_name(i); i++) {
         names[i] = ew_synthetic_shape_name(i);
     }
-    bool context_given = false;
+    bool context_given = false, shape_given = false;
     const ew_option options[] = {
-        {"shape", 0, EW_OPTION_CHOICE, &q->shape, .help = "random weights of this shape", .choices = names},
+        {"shape", 0, EW_OPTION_CHOICE, &q->shape, .help = "random weights of this shape", .given = &shape_given,
+         .choices = names},
         {"model", 'm', EW_OPTION_TEXT, &q->file, .argument = "FILE", .help = "a model instead"},
         {"prompt", 0, EW_OPTION_COUNT, &q->prompt, .argument = "N",
          .help = "tokens of the prompt; 0: no such row (512)", .most = 1 << 16},
@@ -428,6 +444,15 @@ int ew_cli_bench(int argc, char **argv) {
     const char *none[1];
     if (!ew_arguments_parse(&command, argc, argv, none, &exit_code)) {
         return exit_code;
+    }
+    if (q->file && shape_given) {
+        return ew_usage_error(&command, "-m and --shape exclude each other");
+    }
+    if (q->group != 0 && q->group != 32 && q->group != 64 && q->group != 128) {
+        return ew_usage_error(&command, "--group is 32, 64, 128 or 0, not %zu", q->group);
+    }
+    if (q->prompt == 0 && q->generate == 0) {
+        return ew_usage_error(&command, "with --prompt 0 and --generate 0 there is nothing to measure");
     }
     q->context = context_given ? q->context : q->shared_prefix;
     if (q->context < q->shared_prefix) {

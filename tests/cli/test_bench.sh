@@ -78,8 +78,8 @@ code 2 bench --shape nonsense
 has "$err" "--shape is one of smollm2-135m|"
 code 2 bench -m "$file" extra
 has "$err" '"extra" is one argument too many'
-for streams in 0 1,65 1x , 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1; do
-    code 2 bench -m "$file" --streams $streams
+for streams in 0 1,65 1x , 1, "" 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1; do
+    code 2 bench -m "$file" --streams "$streams"
     has "$err" "--streams takes numbers from 1 to 64"
 done
 code 2 bench -m "$file" --shared-prefix 8 --context 7
@@ -90,8 +90,17 @@ code 2 bench -m "$file" --threads x
 has "$err" '--threads wants a whole number, not "x"'
 code 2 bench --shape smollm2-135m --activations int4
 has "$err" "--activations is one of int16|int8"
-code 1 bench --shape smollm2-135m --group 48
-has "$err" "48"
+code 2 bench --shape smollm2-135m --group 48
+has "$err" "--group is 32, 64, 128 or 0, not 48"
+code 2 bench -m "$file" --shape smollm2-135m
+has "$err" "exclude each other"
+code 2 bench -m "$file" --prompt 0 --generate 0
+has "$err" "nothing to measure"
+code 1 bench -m "$file" --prompt 60000
+has "$err" "60000 positions"
+one_sentence
+code 1 bench -m "$models/qwen2-tiny"
+has "$err" "is not quantized"
 one_sentence
 code 1 bench -m "$work/nowhere"
 has "$err" "$work/nowhere"
