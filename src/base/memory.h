@@ -30,6 +30,9 @@ void *ew_allocate(size_t count, size_t size);
 /* As ew_allocate, aligned to 64 bytes (a cache line and the widest vector). Returned by free. */
 void *ew_allocate_aligned(size_t count, size_t size);
 
+/* Asks the system for large pages under memory that is read from end to end again and again; page-aligned. */
+void ew_prefer_huge_pages(const void *memory, size_t bytes);
+
 /* Grows `array` to hold `wanted` elements, at least doubling; true on success. *array and *capacity are unchanged
  * on failure. New elements are not initialized. */
 bool ew_grow(void **array, size_t *capacity, size_t wanted, size_t size);

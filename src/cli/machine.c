@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 7, READ_BYTES = 1 << 28, READ_CHUNK = 1 << 20, PEAK_CHUNK = 20000, PEAK_CHUNKS_PER_THREAD = 40 };
+enum {
+    ROUNDS = 7,
+    READ_BYTES = 1 << 29,
+    READ_CHUNK = 1 << 20,
+    READ_AHEAD = 4096,
+    PEAK_CHUNK = 20000,
+    PEAK_CHUNKS_PER_THREAD = 40
+};
 
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -28,6 +35,7 @@ static void read_task(void *context, size_t begin, size_t end) {
     reading *r = context;
     uint64_t sums[8] = {0};
     for (size_t i = begin * READ_CHUNK / 8; i < end * READ_CHUNK / 8; i += 8) {
+        __builtin_prefetch(r->words + i + READ_AHEAD / 8);
         for (size_t k = 0; k < 8; k++) {
             sums[k] += r->words[i + k];
         }
@@ -42,7 +50,7 @@ static void read_task(void *context, size_t begin, size_t end) {
 }
 
 static ew_status measure_reading(ew_pool *pool, double *gbps, ew_error *error) {
-    uint64_t *words = ew_allocate_aligned(READ_BYTES, 1);
+    uint64_t *words = ew_allocate_aligned(READ_BYTES + READ_AHEAD, 1);
     if (!words) {
         return ew_fail_memory(error, READ_BYTES, "measuring the memory");
     }
