@@ -83,10 +83,10 @@ def write_shape(path, shape):
 class Llama:
     """One context of llama.cpp; times are in seconds."""
 
-    def __init__(self, library, model, threads, flash, micro_batch, vocab):
-        self.library = library
+    def __init__(self, api, model, threads, flash, micro_batch, vocab):
+        self.api = api
         self.vocab = vocab
-        parameters = library.llama_context_default_params()
+        parameters = api.llama_context_default_params()
         parameters.n_ctx = 8192
         parameters.n_batch = 512
         parameters.n_ubatch = micro_batch
@@ -95,9 +95,9 @@ class Llama:
         parameters.flash_attn_type = flash
         if hasattr(parameters, "kv_unified"):
             parameters.kv_unified = True
-        self.context = library.llama_init_from_model(model, parameters)
-        self.memory = library.llama_get_memory(self.context)
-        self.batch = library.llama_batch_init(512, 0, 1)
+        self.context = api.llama_init_from_model(model, parameters)
+        self.memory = api.llama_get_memory(self.context)
+        self.batch = api.llama_batch_init(512, 0, 1)
 
     def decode(self, tokens, positions, sequences, wants_logits):
         batch = self.batch
@@ -108,16 +108,16 @@ class Llama:
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = sequences[i]
             batch.logits[i] = wants_logits(i)
-        if self.library.llama_decode(self.context, batch) != 0:
+        if self.api.llama_decode(self.context, batch) != 0:
             raise SystemExit("llama.cpp refused a batch")
-        self.library.llama_get_logits_ith(self.context, len(tokens) - 1)
+        self.api.llama_get_logits_ith(self.context, len(tokens) - 1)
 
     def token(self, i):
         return (i * 7919 + 17) % self.vocab
 
     def fill(self, n):
         """n positions in sequence 0; returns how long the last call took in all."""
-        self.library.llama_memory_clear(self.memory, True)
+        self.api.llama_memory_clear(self.memory, True)
         start = time.perf_counter()
         for begin in range(0, n, 512):
             part = range(begin, min(n, begin + 512))
@@ -127,7 +127,7 @@ class Llama:
     def steps(self, streams, prefix, generate):
         self.fill(prefix)
         for k in range(1, streams):
-            self.library.llama_memory_seq_cp(self.memory, 0, k, 0, -1)
+            self.api.llama_memory_seq_cp(self.memory, 0, k, 0, -1)
         times = []
         for step in range(generate):
             start = time.perf_counter()
@@ -141,8 +141,8 @@ class Llama:
         return statistics.median(times)
 
     def close(self):
-        self.library.llama_batch_free(self.batch)
-        self.library.llama_free(self.context)
+        self.api.llama_batch_free(self.batch)
+        self.api.llama_free(self.context)
 
 
 def edgewise_rows(options, activations):
