@@ -402,9 +402,11 @@ static void test_refusals(void **state) {
     ew_tokenizer_close(tokenizer);
 }
 
-/* A hostile template of a megabyte is read once, not once for each of its headers. */
+/* A hostile template of a megabyte is read once, not once for each of its headers. Where every access is watched or
+ * emulated, a tenth of it has to do. */
 static void test_long_templates(void **state) {
     (void)state;
+    size_t size = getenv("EDGEWISE_TEST_QUICK") ? 100000 : 1000000;
     static const char *const units[] = {
         "<|im_start|>system\n", "{{ '<|im_start|>system\n' }}", "content '", "system = '", "{{ '", "<|"};
     for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
@@ -412,7 +414,7 @@ static void test_long_templates(void **state) {
         ew_tokenizer *tokenizer = NULL;
         ew_chat_template chat = {0};
         ew_error error = {0};
-        while (text.length < 1000000) {
+        while (text.length < size) {
             ew_buffer_append_text(&text, units[u]);
         }
         clock_t start = clock();
