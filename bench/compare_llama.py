@@ -168,6 +168,7 @@ def main():
     parser.add_argument("--generate", type=int, default=16)
     parser.add_argument("--prefix", type=int, default=256)
     parser.add_argument("--streams", default="1,8")
+    parser.add_argument("--plain", action="store_true", help="llama.cpp without repacked weights, where its AMX code is refused")
     options = parser.parse_args()
     if bool(options.model) != bool(options.edgewise_model):
         parser.error("--model and --edgewise-model go together")
@@ -184,6 +185,7 @@ def main():
         write_shape(path, options.shape)
     parameters = library.llama_model_default_params()
     parameters.n_gpu_layers = 0
+    parameters.use_extra_bufts = not options.plain
     model = library.llama_model_load_from_file(path.encode(), parameters)
     if not model:
         raise SystemExit(f"llama.cpp cannot load {path}")
