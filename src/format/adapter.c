@@ -10,7 +10,7 @@
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 
-double ew_adapter_scale(const ew_adapter *adapter, const ew_adapter_target *target) {
+double ew_lora_scale(const ew_lora *adapter, const ew_lora_target *target) {
     double rank = (double)target->rank;
     return target->alpha / (adapter->rslora ? sqrt(rank) : rank);
 }
@@ -22,14 +22,14 @@ static int compare_linear(const ew_linear *a, const ew_linear *b) {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-const ew_adapter_target *ew_adapter_find(const ew_adapter *adapter, const char *name) {
+const ew_lora_target *ew_lora_find(const ew_lora *adapter, const char *name) {
     ew_linear wanted, here;
     if (!ew_linear_by_name(ew_string_of(name), &wanted)) {
         return NULL;
     }
     for (size_t low = 0, high = adapter->n_targets; low < high;) {
         size_t middle = low + (high - low) / 2;
-        const ew_adapter_target *target = &adapter->targets[middle];
+        const ew_lora_target *target = &adapter->targets[middle];
         if (!ew_linear_by_name(ew_string_of(target->name), &here)) {
             return NULL;
         }
@@ -43,7 +43,7 @@ const ew_adapter_target *ew_adapter_find(const ew_adapter *adapter, const char *
     return NULL;
 }
 
-ew_status ew_adapter_read_row(const ew_adapter_factor *factor, size_t row, float *out, ew_error *error) {
+ew_status ew_lora_read_row(const ew_lora_factor *factor, size_t row, float *out, ew_error *error) {
     if (factor->values.type != EW_DTYPE_I8) {
         return ew_dequantize_row(factor->values.type, ew_tensor_row(&factor->values, row), factor->values.cols, out,
                                  error);
@@ -97,13 +97,13 @@ static const char *part_name(ew_adapter_part part) {
     return names[part];
 }
 
-static void take_piece(const ew_adapter_piece *piece, ew_adapter_target *target) {
-    ew_adapter_factor *factor = piece->part < EW_PART_B ? &target->a : &target->b;
+static void take_piece(const ew_adapter_piece *piece, ew_lora_target *target) {
+    ew_lora_factor *factor = piece->part < EW_PART_B ? &target->a : &target->b;
     bool scales = piece->part == EW_PART_A_SCALES || piece->part == EW_PART_B_SCALES;
     *(scales ? &factor->scales : &factor->values) = piece->tensor;
 }
 
-static ew_status check_factor(const ew_adapter_file *file, const ew_linear *linear, const ew_adapter_factor *factor,
+static ew_status check_factor(const ew_adapter_file *file, const ew_linear *linear, const ew_lora_factor *factor,
                               ew_adapter_part part, ew_error *error) {
     const ew_tensor *values = &factor->values, *scales = &factor->scales;
     bool coded = values->type == EW_DTYPE_I8 && file->kind == EW_ADAPTER_GGUF;
@@ -124,7 +124,7 @@ static ew_status check_factor(const ew_adapter_file *file, const ew_linear *line
     return EW_OK;
 }
 
-static ew_status check_pair(const ew_adapter_file *file, const ew_linear *linear, ew_adapter_target *target,
+static ew_status check_pair(const ew_adapter_file *file, const ew_linear *linear, ew_lora_target *target,
                             ew_error *error) {
     const ew_tensor *a = &target->a.values, *b = &target->b.values;
     if (!a->data || !b->data) {
@@ -149,9 +149,9 @@ ew_status ew_adapter_pair(ew_adapter_file *file, ew_error *error) {
     qsort(pieces, file->n_pieces, sizeof *pieces, compare_pieces);
     file->content.targets = file->targets;
     for (size_t i = 0; i < file->n_pieces;) {
-        ew_adapter_target *target = &file->targets[file->content.n_targets];
+        ew_lora_target *target = &file->targets[file->content.n_targets];
         const ew_linear *linear = &pieces[i].linear;
-        *target = (ew_adapter_target){.name = linear->name};
+        *target = (ew_lora_target){.name = linear->name};
         for (size_t first = i; i < file->n_pieces && compare_linear(linear, &pieces[i].linear) == 0; i++) {
             if (i > first && pieces[i].part == pieces[i - 1].part) {
                 return ew_fail(error, EW_ERROR_FORMAT, "%s: %s of %s (%s) is there twice", file->path,
@@ -227,7 +227,7 @@ const char *ew_adapter_file_path(const ew_adapter_file *file) {
     return file->path;
 }
 
-const ew_adapter *ew_adapter_file_content(const ew_adapter_file *file) {
+const ew_lora *ew_adapter_file_content(const ew_adapter_file *file) {
     return &file->content;
 }
 
@@ -253,7 +253,7 @@ bool ew_adapter_is(const char *path) {
 
 ew_status ew_adapter_match_base(const ew_adapter_file *file, const char *source, const char *weights,
                                 bool *other_weights, ew_error *error) {
-    const ew_adapter *adapter = &file->content;
+    const ew_lora *adapter = &file->content;
     *other_weights = false;
     if (source && adapter->source_fingerprint && strcmp(source, adapter->source_fingerprint) != 0) {
         return ew_fail(

@@ -15,42 +15,42 @@
 enum { EW_ADAPTER_VERSION = 1, EW_ADAPTER_MAX_TOKENS = 256 };
 
 /* A or B. Types: F32, F16, BF16; what else GGUF has for weights when it comes from such a file; I8 with `scales`. Its
- * rows are read by ew_adapter_read_row, encoded ones by ew_tensor_row(&values, row). */
-typedef struct ew_adapter_factor {
+ * rows are read by ew_lora_read_row, encoded ones by ew_tensor_row(&values, row). */
+typedef struct ew_lora_factor {
     ew_tensor values;
     ew_tensor scales; /* I8 only: F32 [rows, 1], value = scale * code; else data is NULL */
-} ew_adapter_factor;
+} ew_lora_factor;
 
 /* The adapter of one matrix W [rows, cols] of the base. */
-typedef struct ew_adapter_target {
+typedef struct ew_lora_target {
     const char *name; /* canonical name of W */
     size_t rank;
     double alpha;
-    ew_adapter_factor a; /* [rank, cols] */
-    ew_adapter_factor b; /* [rows, rank] */
-} ew_adapter_target;
+    ew_lora_factor a; /* [rank, cols] */
+    ew_lora_factor b; /* [rows, rank] */
+} ew_lora_target;
 
 /* An adapter, read from a file or put together by a trainer; what the pointers point to is not owned. */
-typedef struct ew_adapter {
-    const char *name;                 /* of the adapter, for people; may be NULL */
-    bool rslora;                      /* scale = alpha / sqrt(rank) instead of alpha / rank */
-    const ew_adapter_target *targets; /* layers ascending, within one in checkpoint.h's order; no name twice */
+typedef struct ew_lora {
+    const char *name;              /* of the adapter, for people; may be NULL */
+    bool rslora;                   /* scale = alpha / sqrt(rank) instead of alpha / rank */
+    const ew_lora_target *targets; /* layers ascending, within one in checkpoint.h's order; no name twice */
     size_t n_targets;
     const int32_t *invocation_tokens; /* aLoRA: on from the first of these on; NULL: on everywhere, or it is not said */
     size_t n_invocation_tokens;
     const char *base_name;           /* what PEFT calls base_model_name_or_path; may be NULL */
     const char *source_fingerprint;  /* of the base it was trained for: 64 hexadecimal digits; NULL: not said */
     const char *weights_fingerprint; /* of the base it was trained on; NULL: not said */
-} ew_adapter;
+} ew_lora;
 
 /* What B (A x) is multiplied by. */
-double ew_adapter_scale(const ew_adapter *adapter, const ew_adapter_target *target);
+double ew_lora_scale(const ew_lora *adapter, const ew_lora_target *target);
 
 /* The target of a matrix by its canonical name; NULL: the adapter leaves it alone. */
-const ew_adapter_target *ew_adapter_find(const ew_adapter *adapter, const char *name);
+const ew_lora_target *ew_lora_find(const ew_lora *adapter, const char *name);
 
 /* Row `row` of a factor as float32 in out[values.cols]. */
-ew_status ew_adapter_read_row(const ew_adapter_factor *factor, size_t row, float *out, ew_error *error);
+ew_status ew_lora_read_row(const ew_lora_factor *factor, size_t row, float *out, ew_error *error);
 
 typedef enum ew_adapter_source { EW_ADAPTER_PEFT, EW_ADAPTER_GGUF } ew_adapter_source;
 
@@ -65,7 +65,7 @@ void ew_adapter_close(ew_adapter_file *file); /* NULL is fine */
 
 ew_adapter_source ew_adapter_file_kind(const ew_adapter_file *file);
 const char *ew_adapter_file_path(const ew_adapter_file *file);
-const ew_adapter *ew_adapter_file_content(const ew_adapter_file *file); /* lives as long as the file is open */
+const ew_lora *ew_adapter_file_content(const ew_adapter_file *file); /* lives as long as the file is open */
 
 /* Whether `path` is an adapter (a folder with adapter_config.json, a GGUF file whose general.type is adapter), without
  * looking further. Anything that cannot be read is none. */
@@ -89,12 +89,12 @@ typedef enum ew_adapter_storage {
  * one stays INT8 and its scales take it). The file appears under its name only when it is complete. Errors:
  * EW_ERROR_ARGUMENT for an incomplete adapter or a value that the storage cannot hold, EW_ERROR_FORMAT for one that
  * does not fit the base, EW_ERROR_IO. */
-ew_status ew_adapter_write_gguf(const ew_adapter *adapter, const ew_config *base, ew_adapter_storage storage,
+ew_status ew_adapter_write_gguf(const ew_lora *adapter, const ew_config *base, ew_adapter_storage storage,
                                 const char *path, ew_error *error);
 
 /* Writes a PEFT folder, which is made if it is not there. Both files are complete before either gets its name. What
  * PEFT cannot hold (I8 and GGUF's block types) becomes F32. Fingerprints have no place in it. */
-ew_status ew_adapter_write_peft(const ew_adapter *adapter, const ew_config *base, ew_adapter_storage storage,
+ew_status ew_adapter_write_peft(const ew_lora *adapter, const ew_config *base, ew_adapter_storage storage,
                                 const char *folder, ew_error *error);
 
 #endif

@@ -16,9 +16,9 @@ static const ew_expected *look_up(const ew_expected *expected, size_t count, con
     return NULL;
 }
 
-static ew_status fail_misfit(const ew_adapter *adapter, const ew_config *base, size_t misfits, size_t first,
+static ew_status fail_misfit(const ew_lora *adapter, const ew_config *base, size_t misfits, size_t first,
                              const ew_expected *wanted, const char *path, ew_error *error) {
-    const ew_adapter_target *target = &adapter->targets[first];
+    const ew_lora_target *target = &adapter->targets[first];
     char problem[160];
     if (wanted) {
         snprintf(problem, sizeof problem, "is [%zu, %zu] in the adapter and [%zu, %zu] in the base",
@@ -33,12 +33,12 @@ static ew_status fail_misfit(const ew_adapter *adapter, const ew_config *base, s
                    target->name, problem);
 }
 
-static ew_status compare(const ew_adapter *adapter, const ew_config *base, const ew_expected *expected, size_t count,
+static ew_status compare(const ew_lora *adapter, const ew_config *base, const ew_expected *expected, size_t count,
                          const char *path, ew_error *error) {
     const ew_expected *first_wanted = NULL;
     size_t misfits = 0, first = 0;
     for (size_t i = 0; i < adapter->n_targets; i++) {
-        const ew_adapter_target *target = &adapter->targets[i];
+        const ew_lora_target *target = &adapter->targets[i];
         const ew_expected *wanted = look_up(expected, count, target->name);
         if (wanted && wanted->rows == target->b.values.rows && wanted->cols == target->a.values.cols) {
             continue;
@@ -51,7 +51,7 @@ static ew_status compare(const ew_adapter *adapter, const ew_config *base, const
     return misfits > 0 ? fail_misfit(adapter, base, misfits, first, first_wanted, path, error) : EW_OK;
 }
 
-ew_status ew_adapter_fit(const ew_adapter *adapter, const ew_config *base, const char *path, ew_error *error) {
+ew_status ew_adapter_fit(const ew_lora *adapter, const ew_config *base, const char *path, ew_error *error) {
     for (size_t i = 0; i < adapter->n_invocation_tokens; i++) {
         if (adapter->invocation_tokens[i] < 0 || (size_t)adapter->invocation_tokens[i] >= base->vocab_size) {
             return ew_fail(error, EW_ERROR_FORMAT, "%s: invocation token %d is not in the base's vocabulary of %zu",
@@ -68,10 +68,10 @@ ew_status ew_adapter_fit(const ew_adapter *adapter, const ew_config *base, const
     return status;
 }
 
-static ew_status check_factor(const ew_adapter_target *target, bool b, float *row, const char *path, ew_error *error) {
-    const ew_adapter_factor *factor = b ? &target->b : &target->a;
+static ew_status check_factor(const ew_lora_target *target, bool b, float *row, const char *path, ew_error *error) {
+    const ew_lora_factor *factor = b ? &target->b : &target->a;
     for (size_t i = 0; i < factor->values.rows; i++) {
-        ew_status status = ew_adapter_read_row(factor, i, row, error);
+        ew_status status = ew_lora_read_row(factor, i, row, error);
         if (status != EW_OK) {
             return status;
         }
@@ -85,17 +85,17 @@ static ew_status check_factor(const ew_adapter_target *target, bool b, float *ro
     return EW_OK;
 }
 
-size_t ew_adapter_widest(const ew_adapter *adapter) {
+size_t ew_adapter_widest(const ew_lora *adapter) {
     size_t widest = 1;
     for (size_t i = 0; i < adapter->n_targets; i++) {
-        const ew_adapter_target *target = &adapter->targets[i];
+        const ew_lora_target *target = &adapter->targets[i];
         widest = target->a.values.cols > widest ? target->a.values.cols : widest;
         widest = target->rank > widest ? target->rank : widest;
     }
     return widest;
 }
 
-ew_status ew_adapter_check_values(const ew_adapter *adapter, const char *path, ew_error *error) {
+ew_status ew_adapter_check_values(const ew_lora *adapter, const char *path, ew_error *error) {
     size_t widest = ew_adapter_widest(adapter);
     float *row = ew_allocate(widest, sizeof *row);
     if (!row) {

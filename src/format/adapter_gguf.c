@@ -146,7 +146,7 @@ static ew_status read_fingerprint(const ew_adapter_file *file, const char *key, 
 }
 
 static ew_status read_all(ew_adapter_file *file, const ew_config *base, ew_error *error) {
-    ew_adapter *content = &file->content;
+    ew_lora *content = &file->content;
     ew_status status;
     if ((status = check_kind(file, base, error)) != EW_OK || (status = read_pieces(file, base, error)) != EW_OK ||
         (status = ew_adapter_pair(file, error)) != EW_OK || (status = read_alpha(file, error)) != EW_OK ||

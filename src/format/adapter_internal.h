@@ -14,7 +14,7 @@ typedef enum ew_adapter_part { EW_PART_A, EW_PART_A_SCALES, EW_PART_B, EW_PART_B
 typedef struct ew_adapter_piece {
     ew_linear linear;
     ew_adapter_part part;
-    ew_tensor tensor; /* rows and cols as in ew_adapter_factor */
+    ew_tensor tensor; /* rows and cols as in ew_lora_factor */
 } ew_adapter_piece;
 
 struct ew_adapter_file {
@@ -25,12 +25,12 @@ struct ew_adapter_file {
     json_t *config;           /* adapter_config.json; NULL for GGUF */
     ew_adapter_piece *pieces; /* in the order of targets, whose names they hold */
     size_t n_pieces;
-    ew_adapter_target *targets;
+    ew_lora_target *targets;
     char *name;
     char *base_name;
     int32_t *tokens;
     char source[65], weights[65];
-    ew_adapter content;
+    ew_lora content;
 };
 
 /* Room for the pieces of `count` tensors. */
@@ -52,12 +52,12 @@ ew_status ew_adapter_from_gguf(ew_gguf *gguf, const char *path, const ew_config 
                                ew_error *error);
 
 /* Refuses what does not belong to the base: how many of the targets and which is the first. */
-ew_status ew_adapter_fit(const ew_adapter *adapter, const ew_config *base, const char *path, ew_error *error);
+ew_status ew_adapter_fit(const ew_lora *adapter, const ew_config *base, const char *path, ew_error *error);
 
 /* The longest row of any factor, at least 1. */
-size_t ew_adapter_widest(const ew_adapter *adapter);
+size_t ew_adapter_widest(const ew_lora *adapter);
 
 /* Refuses a value that is not finite, by its place. Rows are read as float32, one at a time. */
-ew_status ew_adapter_check_values(const ew_adapter *adapter, const char *path, ew_error *error);
+ew_status ew_adapter_check_values(const ew_lora *adapter, const char *path, ew_error *error);
 
 #endif

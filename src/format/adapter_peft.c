@@ -284,7 +284,7 @@ static void free_rules(peft_rules *rules) {
 
 /* The configuration's rank, alpha and choice against the tensors that are there. */
 static ew_status apply_rules(ew_adapter_file *file, const peft_rules *rules, const ew_linear *linear,
-                             ew_adapter_target *target, ew_error *error) {
+                             ew_lora_target *target, ew_error *error) {
     double rank = (double)rules->rank;
     bool covers = true;
     ew_status status;
@@ -333,8 +333,7 @@ static ew_status check_complete(const ew_adapter_file *file, const peft_rules *r
     ew_status status = ew_expect_tensors(base, &expected, &count, error);
     for (size_t i = 0; i < count && status == EW_OK; i++) {
         bool covers = false;
-        if (!ew_linear_by_name(ew_string_of(expected[i].name), &linear) ||
-            ew_adapter_find(&file->content, linear.name)) {
+        if (!ew_linear_by_name(ew_string_of(expected[i].name), &linear) || ew_lora_find(&file->content, linear.name)) {
             continue;
         }
         status = ew_module_choice_covers(&rules->choice, linear.module, linear.layer, file->path, &covers, error);

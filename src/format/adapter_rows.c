@@ -9,7 +9,7 @@
 
 enum { INT8_LARGEST = 127 };
 
-static bool factor_is_right(const ew_adapter_factor *factor, size_t rows, size_t cols) {
+static bool factor_is_right(const ew_lora_factor *factor, size_t rows, size_t cols) {
     const ew_tensor *values = &factor->values, *scales = &factor->scales;
     if (!values->data || values->rows != rows || values->cols != cols) {
         return false;
@@ -19,10 +19,10 @@ static bool factor_is_right(const ew_adapter_factor *factor, size_t rows, size_t
                : ew_dtype_is_weight(values->type);
 }
 
-ew_status ew_adapter_check(const ew_adapter *adapter, const ew_config *base, const char *path, ew_error *error) {
+ew_status ew_adapter_check(const ew_lora *adapter, const ew_config *base, const char *path, ew_error *error) {
     ew_linear linear, last = {0};
     for (size_t i = 0; i < adapter->n_targets; i++) {
-        const ew_adapter_target *t = &adapter->targets[i];
+        const ew_lora_target *t = &adapter->targets[i];
         bool right = ew_linear_by_name(ew_string_of(t->name), &linear) && t->rank > 0 && t->alpha > 0 &&
                      isfinite(t->alpha) && factor_is_right(&t->a, t->rank, t->a.values.cols) &&
                      factor_is_right(&t->b, t->b.values.rows, t->rank);
@@ -45,7 +45,7 @@ ew_status ew_adapter_check(const ew_adapter *adapter, const ew_config *base, con
     return status == EW_OK ? ew_adapter_check_values(adapter, path, error) : status;
 }
 
-ew_status ew_adapter_row_allocate(const ew_adapter *adapter, ew_adapter_row *row, ew_error *error) {
+ew_status ew_adapter_row_allocate(const ew_lora *adapter, ew_adapter_row *row, ew_error *error) {
     size_t widest = ew_adapter_widest(adapter);
     row->values = ew_allocate(widest, sizeof *row->values);
     row->bytes = ew_allocate(widest, sizeof(uint16_t));
@@ -70,7 +70,7 @@ static size_t row_at(const ew_adapter_job *job, size_t place) {
 }
 
 static ew_status read_values(const ew_adapter_job *job, size_t row, float *values, ew_error *error) {
-    ew_status status = ew_adapter_read_row(job->factor, row, values, error);
+    ew_status status = ew_lora_read_row(job->factor, row, values, error);
     for (size_t i = 0; job->multiplier != 1 && i < job->factor->values.cols && status == EW_OK; i++) {
         values[i] = (float)((double)values[i] * job->multiplier);
     }
@@ -156,7 +156,7 @@ ew_status ew_adapter_write_scales(const ew_adapter_job *job, ew_adapter_row *row
     return status;
 }
 
-ew_status ew_adapter_order(const ew_adapter *adapter, ew_linear **linears, ew_name **order, ew_error *error) {
+ew_status ew_adapter_order(const ew_lora *adapter, ew_linear **linears, ew_name **order, ew_error *error) {
     size_t count = adapter->n_targets;
     *linears = ew_allocate(count, sizeof **linears);
     *order = ew_allocate(count, sizeof **order);

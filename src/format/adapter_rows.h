@@ -6,7 +6,7 @@
 
 /* One factor to be written. */
 typedef struct ew_adapter_job {
-    const ew_adapter_factor *factor;
+    const ew_lora_factor *factor;
     char name[EW_TENSOR_NAME_BYTES]; /* of its matrix, for messages */
     ew_dtype type;                   /* in the file */
     double multiplier;               /* of every value */
@@ -23,9 +23,9 @@ typedef struct ew_adapter_row {
 typedef ew_status (*ew_adapter_sink)(void *file, const void *bytes, size_t length, ew_error *error);
 
 /* What a writer is given, checked before a file is opened: names, order, ranks, the base's shapes, finite values. */
-ew_status ew_adapter_check(const ew_adapter *adapter, const ew_config *base, const char *path, ew_error *error);
+ew_status ew_adapter_check(const ew_lora *adapter, const ew_config *base, const char *path, ew_error *error);
 
-ew_status ew_adapter_row_allocate(const ew_adapter *adapter, ew_adapter_row *row, ew_error *error);
+ew_status ew_adapter_row_allocate(const ew_lora *adapter, ew_adapter_row *row, ew_error *error);
 void ew_adapter_row_free(ew_adapter_row *row); /* safe on {0} */
 
 /* All rows of a factor, encoded; of I8 the codes, then by the second function the scales. EW_ERROR_ARGUMENT for a value
@@ -37,7 +37,7 @@ ew_status ew_adapter_write_scales(const ew_adapter_job *job, ew_adapter_row *row
 
 /* The targets by name: linears[i] belongs to target i, order[] lists the modules' names in ascending order, which is
  * that of PEFT's files. Both are owned by the caller, order's names lie in linears. */
-ew_status ew_adapter_order(const ew_adapter *adapter, ew_linear **linears, ew_name **order, ew_error *error);
+ew_status ew_adapter_order(const ew_lora *adapter, ew_linear **linears, ew_name **order, ew_error *error);
 
 /* The value that most of the `count` have; the smallest of several. Sorts them. */
 double ew_most_common(double *values, size_t count);

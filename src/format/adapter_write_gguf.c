@@ -6,7 +6,7 @@
 
 /* What is being written. */
 typedef struct gguf_export {
-    const ew_adapter *adapter;
+    const ew_lora *adapter;
     const ew_config *base;
     ew_adapter_storage storage;
     const char *path;
@@ -22,8 +22,8 @@ static ew_status to_gguf(void *file, const void *bytes, size_t length, ew_error 
 }
 
 /* What readers will multiply by alpha and divide by the rank. */
-static double product_of(const ew_adapter *adapter, const ew_adapter_target *target) {
-    return ew_adapter_scale(adapter, target) * (double)target->rank;
+static double product_of(const ew_lora *adapter, const ew_lora_target *target) {
+    return ew_lora_scale(adapter, target) * (double)target->rank;
 }
 
 /* The alpha that leaves most matrices as they are. */
@@ -42,7 +42,7 @@ static ew_status choose_alpha(gguf_export *export, ew_error *error) {
 }
 
 static ew_adapter_job job_of(const gguf_export *export, size_t index, bool b) {
-    const ew_adapter_target *target = &export->adapter->targets[index];
+    const ew_lora_target *target = &export->adapter->targets[index];
     const ew_linear *linear = &export->linears[index];
     ew_adapter_job job = {.factor = b ? &target->b : &target->a, .multiplier = 1};
     snprintf(job.name, sizeof job.name, "%s", linear->name);
@@ -84,7 +84,7 @@ static void declare(gguf_export *export, size_t index, bool b) {
 
 static void write_keys(gguf_export *export) {
     enum { QUANTIZATION_VERSION = 2 }; /* of ggml's block formats; llama.cpp writes it into every file */
-    const ew_adapter *adapter = export->adapter;
+    const ew_lora *adapter = export->adapter;
     ew_gguf_writer *writer = &export->writer;
     ew_gguf_write_text(writer, "general.architecture", ew_architecture_name(export->base->architecture));
     ew_gguf_write_text(writer, "general.type", "adapter");
@@ -139,7 +139,7 @@ static ew_status write_file(gguf_export *export, ew_error *error) {
     return ew_gguf_writer_commit(&export->writer, error);
 }
 
-ew_status ew_adapter_write_gguf(const ew_adapter *adapter, const ew_config *base, ew_adapter_storage storage,
+ew_status ew_adapter_write_gguf(const ew_lora *adapter, const ew_config *base, ew_adapter_storage storage,
                                 const char *path, ew_error *error) {
     gguf_export export = {.adapter = adapter, .base = base, .storage = storage, .path = path};
     ew_status status = ew_adapter_check(adapter, base, path, error);

@@ -12,7 +12,7 @@
 
 /* What is being written. */
 typedef struct peft_export {
-    const ew_adapter *adapter;
+    const ew_lora *adapter;
     const ew_config *base;
     ew_adapter_storage storage;
     char *config_path, *model_path;
@@ -29,7 +29,7 @@ static ew_status to_safetensors(void *file, const void *bytes, size_t length, ew
 }
 
 static ew_adapter_job job_of(const peft_export *export, size_t index, bool b) {
-    const ew_adapter_target *target = &export->adapter->targets[index];
+    const ew_lora_target *target = &export->adapter->targets[index];
     ew_adapter_job job = {.factor = b ? &target->b : &target->a, .type = EW_DTYPE_F32, .multiplier = 1};
     snprintf(job.name, sizeof job.name, "%s", export->linears[index].name);
     ew_dtype own = job.factor->values.type;
@@ -70,17 +70,17 @@ static json_t *number(double value) {
     return fabs(value) < 1e15 && rint(value) == value ? json_integer((json_int_t)value) : json_real(value);
 }
 
-static double rank_of(const ew_adapter_target *target) {
+static double rank_of(const ew_lora_target *target) {
     return (double)target->rank;
 }
 
-static double alpha_of(const ew_adapter_target *target) {
+static double alpha_of(const ew_lora_target *target) {
     return target->alpha;
 }
 
 /* The value of most targets under `key`, the other targets' by their paths under `pattern_key`. */
 static bool put_numbers(const peft_export *export, json_t *config, const char *key, const char *pattern_key,
-                        double (*value)(const ew_adapter_target *target)) {
+                        double (*value)(const ew_lora_target *target)) {
     size_t count = export->adapter->n_targets;
     for (size_t i = 0; i < count; i++) {
         export->numbers[i] = value(&export->adapter->targets[i]);
@@ -125,7 +125,7 @@ static json_t *target_modules(const peft_export *export) {
     return names;
 }
 
-static json_t *token_list(const ew_adapter *adapter) {
+static json_t *token_list(const ew_lora *adapter) {
     json_t *list = adapter->n_invocation_tokens > 0 ? json_array() : json_null();
     for (size_t i = 0; i < adapter->n_invocation_tokens && list; i++) {
         if (json_array_append_new(list, json_integer(adapter->invocation_tokens[i])) != 0) {
@@ -137,7 +137,7 @@ static json_t *token_list(const ew_adapter *adapter) {
 }
 
 static bool fill_config(const peft_export *export, json_t *config) {
-    const ew_adapter *adapter = export->adapter;
+    const ew_lora *adapter = export->adapter;
     const struct {
         const char *key;
         json_t *value;
@@ -217,7 +217,7 @@ static ew_status make_folder(const char *folder, bool *made, ew_error *error) {
     return EW_OK;
 }
 
-ew_status ew_adapter_write_peft(const ew_adapter *adapter, const ew_config *base, ew_adapter_storage storage,
+ew_status ew_adapter_write_peft(const ew_lora *adapter, const ew_config *base, ew_adapter_storage storage,
                                 const char *folder, ew_error *error) {
     peft_export export = {.adapter = adapter, .base = base, .storage = storage};
     bool made = false;

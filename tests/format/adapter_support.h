@@ -28,14 +28,14 @@ static inline ew_adapter_file *open_golden(const char *relative, const ew_config
     return file;
 }
 
-static inline void assert_equal_factors(const ew_adapter_factor *a, const ew_adapter_factor *b, const char *name) {
+static inline void assert_equal_factors(const ew_lora_factor *a, const ew_lora_factor *b, const char *name) {
     float left[1024], right[1024];
     assert_int_equal(a->values.rows, b->values.rows);
     assert_int_equal(a->values.cols, b->values.cols);
     assert_true(a->values.cols <= 1024);
     for (size_t i = 0; i < a->values.rows; i++) {
-        EW_ASSERT_OK(ew_adapter_read_row(a, i, left, error));
-        EW_ASSERT_OK(ew_adapter_read_row(b, i, right, error));
+        EW_ASSERT_OK(ew_lora_read_row(a, i, left, error));
+        EW_ASSERT_OK(ew_lora_read_row(b, i, right, error));
         if (memcmp(left, right, a->values.cols * sizeof *left) != 0) {
             fail_msg("%s differs in row %zu", name, i);
         }
@@ -43,13 +43,13 @@ static inline void assert_equal_factors(const ew_adapter_factor *a, const ew_ada
 }
 
 /* The same matrices, values, scales and invocation tokens. */
-static inline void assert_equal_adapters(const ew_adapter *a, const ew_adapter *b) {
+static inline void assert_equal_adapters(const ew_lora *a, const ew_lora *b) {
     assert_int_equal(a->n_targets, b->n_targets);
     for (size_t i = 0; i < a->n_targets; i++) {
-        const ew_adapter_target *left = &a->targets[i], *right = ew_adapter_find(b, left->name);
+        const ew_lora_target *left = &a->targets[i], *right = ew_lora_find(b, left->name);
         assert_ptr_equal(right, &b->targets[i]);
         assert_int_equal(left->rank, right->rank);
-        assert_true(ew_adapter_scale(a, left) == ew_adapter_scale(b, right));
+        assert_true(ew_lora_scale(a, left) == ew_lora_scale(b, right));
         assert_equal_factors(&left->a, &right->a, left->name);
         assert_equal_factors(&left->b, &right->b, left->name);
     }

@@ -55,22 +55,22 @@ static void require(bool right) {
     }
 }
 
-static void walk_factor(const ew_adapter_factor *factor) {
+static void walk_factor(const ew_lora_factor *factor) {
     float row[256];
     require(factor->values.cols <= 256);
     for (size_t i = 0; i < factor->values.rows; i++) {
-        require(ew_adapter_read_row(factor, i, row, NULL) == EW_OK);
+        require(ew_lora_read_row(factor, i, row, NULL) == EW_OK);
         for (size_t j = 0; j < factor->values.cols; j++) {
             require(isfinite(row[j]));
         }
     }
 }
 
-static void walk(const ew_adapter *adapter) {
+static void walk(const ew_lora *adapter) {
     for (size_t i = 0; i < adapter->n_targets; i++) {
-        const ew_adapter_target *target = &adapter->targets[i];
-        double scale = ew_adapter_scale(adapter, target);
-        require(ew_adapter_find(adapter, target->name) == target && isfinite(scale) && scale > 0);
+        const ew_lora_target *target = &adapter->targets[i];
+        double scale = ew_lora_scale(adapter, target);
+        require(ew_lora_find(adapter, target->name) == target && isfinite(scale) && scale > 0);
         require(target->a.values.rows == target->rank && target->b.values.cols == target->rank);
         if (target->rank <= 256) {
             walk_factor(&target->a);

@@ -22,16 +22,16 @@ static void peft_folders_open(void **state) {
         if (!file) {
             skip();
         }
-        const ew_adapter *adapter = ew_adapter_file_content(file);
+        const ew_lora *adapter = ew_adapter_file_content(file);
         assert_int_equal(ew_adapter_file_kind(file), EW_ADAPTER_PEFT);
         assert_int_equal(adapter->n_targets, cases[i].n_targets);
         assert_string_equal(adapter->name, strrchr(cases[i].folder, '/') + 1);
         assert_string_equal(adapter->base_name, cases[i].model);
         assert_string_equal(adapter->targets[0].name, "blk.0.attn_q.weight");
         assert_int_equal(adapter->targets[0].rank, cases[i].rank);
-        assert_true(ew_adapter_scale(adapter, &adapter->targets[0]) == (adapter->rslora ? 4.0 : 2.0));
-        assert_null(ew_adapter_find(adapter, "blk.99.attn_q.weight"));
-        assert_null(ew_adapter_find(adapter, "output.weight"));
+        assert_true(ew_lora_scale(adapter, &adapter->targets[0]) == (adapter->rslora ? 4.0 : 2.0));
+        assert_null(ew_lora_find(adapter, "blk.99.attn_q.weight"));
+        assert_null(ew_lora_find(adapter, "output.weight"));
         assert_true(ew_adapter_is(ew_adapter_file_path(file)));
         ew_adapter_close(file);
     }
@@ -55,7 +55,7 @@ static void patterns_and_roots_give_scales(void **state) {
                                            {"self_attn.v_proj", "attn_v"},      {"mlp.gate_proj", "ffn_gate"},
                                            {"self_attn.o_proj", "attn_output"}, {"mlp.up_proj", "ffn_up"},
                                            {"mlp.down_proj", "ffn_down"}};
-    const ew_adapter *adapter = ew_adapter_file_content(file);
+    const ew_lora *adapter = ew_adapter_file_content(file);
     const char *module;
     size_t count = 0;
     json_object_foreach(json_object_get(golden, "scales"), module, scale) {
@@ -67,9 +67,9 @@ static void patterns_and_roots_give_scales(void **state) {
                 snprintf(name, sizeof name, "blk.%u.%s.weight", layer, names[i][1]);
             }
         }
-        const ew_adapter_target *target = ew_adapter_find(adapter, name);
+        const ew_lora_target *target = ew_lora_find(adapter, name);
         assert_non_null(target);
-        assert_true(fabs(ew_adapter_scale(adapter, target) - json_number_value(scale)) < 1e-15);
+        assert_true(fabs(ew_lora_scale(adapter, target) - json_number_value(scale)) < 1e-15);
         assert_int_equal(target->rank, json_integer_value(json_object_get(json_object_get(golden, "ranks"), module)));
         count++;
     }
@@ -92,7 +92,7 @@ static void both_kinds_agree(void **state) {
         ew_adapter_close(peft);
         skip();
     }
-    const ew_adapter *content = ew_adapter_file_content(gguf);
+    const ew_lora *content = ew_adapter_file_content(gguf);
     assert_int_equal(ew_adapter_file_kind(gguf), EW_ADAPTER_GGUF);
     assert_true(ew_adapter_is(ew_adapter_file_path(gguf)));
     assert_string_equal(content->name, strrchr(relative, '/') + 1);
@@ -110,7 +110,7 @@ static void invocation_tokens_are_read(void **state) {
     if (!file) {
         skip();
     }
-    const ew_adapter *adapter = ew_adapter_file_content(file);
+    const ew_lora *adapter = ew_adapter_file_content(file);
     const int32_t header[] = {318, 280, 198};
     assert_int_equal(adapter->n_invocation_tokens, 3);
     assert_memory_equal(adapter->invocation_tokens, header, sizeof header);

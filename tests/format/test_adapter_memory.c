@@ -9,7 +9,7 @@ static char folder[64], output[128];
 typedef struct attempt {
     const char *path;
     const ew_config *base;
-    const ew_adapter *adapter; /* to be written; NULL: only opened */
+    const ew_lora *adapter; /* to be written; NULL: only opened */
     bool peft;
 } attempt;
 

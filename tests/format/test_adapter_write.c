@@ -110,18 +110,18 @@ static void peft_to_gguf_and_back(void **state) {
 }
 
 /* scale * B of all targets of two files; A must be the same. */
-static void assert_same_product(const ew_adapter *a, const ew_adapter *b, double tolerance) {
+static void assert_same_product(const ew_lora *a, const ew_lora *b, double tolerance) {
     float left[64], right[64];
     assert_int_equal(a->n_targets, b->n_targets);
     for (size_t i = 0; i < a->n_targets; i++) {
-        const ew_adapter_target *x = &a->targets[i], *y = &b->targets[i];
+        const ew_lora_target *x = &a->targets[i], *y = &b->targets[i];
         assert_string_equal(x->name, y->name);
         assert_equal_factors(&x->a, &y->a, x->name);
         for (size_t row = 0; row < x->b.values.rows; row++) {
-            EW_ASSERT_OK(ew_adapter_read_row(&x->b, row, left, error));
-            EW_ASSERT_OK(ew_adapter_read_row(&y->b, row, right, error));
+            EW_ASSERT_OK(ew_lora_read_row(&x->b, row, left, error));
+            EW_ASSERT_OK(ew_lora_read_row(&y->b, row, right, error));
             for (size_t j = 0; j < x->rank; j++) {
-                double wanted = left[j] * ew_adapter_scale(a, x), have = right[j] * ew_adapter_scale(b, y);
+                double wanted = left[j] * ew_lora_scale(a, x), have = right[j] * ew_lora_scale(b, y);
                 assert_true(fabs(wanted - have) <= tolerance * fabs(wanted));
             }
         }
@@ -153,12 +153,12 @@ static void scales_are_folded(void **state) {
     }
 }
 
-static void assert_near(const ew_adapter_factor *exact, const ew_adapter_factor *stored, ew_adapter_storage storage) {
+static void assert_near(const ew_lora_factor *exact, const ew_lora_factor *stored, ew_adapter_storage storage) {
     float left[256], right[256];
     for (size_t i = 0; i < exact->values.rows; i++) {
         float largest = 0;
-        EW_ASSERT_OK(ew_adapter_read_row(exact, i, left, error));
-        EW_ASSERT_OK(ew_adapter_read_row(stored, i, right, error));
+        EW_ASSERT_OK(ew_lora_read_row(exact, i, left, error));
+        EW_ASSERT_OK(ew_lora_read_row(stored, i, right, error));
         for (size_t j = 0; j < exact->values.cols; j++) {
             largest = fmaxf(largest, fabsf(left[j]));
         }
@@ -180,7 +180,7 @@ static void other_storages(void **state) {
     if (!golden) {
         skip();
     }
-    const ew_adapter *exact = ew_adapter_file_content(golden);
+    const ew_lora *exact = ew_adapter_file_content(golden);
     static const struct {
         ew_adapter_storage storage;
         ew_dtype type;
@@ -188,7 +188,7 @@ static void other_storages(void **state) {
     for (size_t i = 0; i < 2; i++) {
         EW_ASSERT_OK(ew_adapter_write_gguf(exact, &base, cases[i].storage, gguf_path, error));
         ew_adapter_file *written = open_written(gguf_path, &base);
-        const ew_adapter *stored = ew_adapter_file_content(written);
+        const ew_lora *stored = ew_adapter_file_content(written);
         for (size_t t = 0; t < exact->n_targets; t++) {
             assert_int_equal(stored->targets[t].a.values.type, cases[i].type);
             assert_int_equal(stored->targets[t].b.values.type, cases[i].type);
@@ -218,9 +218,9 @@ enum { D_MODEL = 8, D_FF = 12, Q_ROWS = 8 };
 
 typedef struct trained {
     float qa[2 * D_MODEL], qb[Q_ROWS * 2], da[3 * D_FF], db[D_MODEL * 3];
-    ew_adapter_target targets[2];
+    ew_lora_target targets[2];
     int32_t tokens[2];
-    ew_adapter adapter;
+    ew_lora adapter;
 } trained;
 
 static const ew_config small_base = {.architecture = EW_ARCHITECTURE_LLAMA,
@@ -249,20 +249,20 @@ static ew_tensor floats(float *values, size_t rows, size_t cols) {
 
 static void train(trained *t) {
     *t = (trained){.tokens = {7, 3}};
-    t->targets[0] = (ew_adapter_target){.name = "blk.0.attn_q.weight", .rank = 2, .alpha = 4.5};
+    t->targets[0] = (ew_lora_target){.name = "blk.0.attn_q.weight", .rank = 2, .alpha = 4.5};
     t->targets[0].a.values = floats(t->qa, 2, D_MODEL);
     t->targets[0].b.values = floats(t->qb, Q_ROWS, 2);
-    t->targets[1] = (ew_adapter_target){.name = "blk.1.ffn_down.weight", .rank = 3, .alpha = 6};
+    t->targets[1] = (ew_lora_target){.name = "blk.1.ffn_down.weight", .rank = 3, .alpha = 6};
     t->targets[1].a.values = floats(t->da, 3, D_FF);
     t->targets[1].b.values = floats(t->db, D_MODEL, 3);
-    t->adapter = (ew_adapter){.rslora = true,
-                              .targets = t->targets,
-                              .n_targets = 2,
-                              .invocation_tokens = t->tokens,
-                              .n_invocation_tokens = 2,
-                              .base_name = "small",
-                              .source_fingerprint = DIGITS "0",
-                              .weights_fingerprint = DIGITS "1"};
+    t->adapter = (ew_lora){.rslora = true,
+                           .targets = t->targets,
+                           .n_targets = 2,
+                           .invocation_tokens = t->tokens,
+                           .n_invocation_tokens = 2,
+                           .base_name = "small",
+                           .source_fingerprint = DIGITS "0",
+                           .weights_fingerprint = DIGITS "1"};
 }
 
 static void trained_adapters_are_written(void **state) {
@@ -282,7 +282,7 @@ static void trained_adapters_are_written(void **state) {
 
     EW_ASSERT_OK(ew_adapter_write_gguf(&t.adapter, &small_base, EW_ADAPTER_KEEP, gguf_path, error));
     file = open_written(gguf_path, &small_base);
-    const ew_adapter *content = ew_adapter_file_content(file);
+    const ew_lora *content = ew_adapter_file_content(file);
     assert_same_product(&t.adapter, content, 1e-6);
     assert_int_equal(content->n_invocation_tokens, 2);
     assert_string_equal(content->base_name, "small");
