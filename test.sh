@@ -7,9 +7,9 @@ set -eu
 cd "$(dirname "$0")"
 
 packages="gcc libc6-dev clang llvm libclang-rt-dev cmake ninja-build pkg-config ca-certificates jq
-libpcre2-dev libutf8proc-dev libjansson-dev libgmp-dev libmpfr-dev libcmocka-dev"
+libpcre2-dev libutf8proc-dev libjansson-dev libgmp-dev libmpfr-dev libopenblas-dev libcmocka-dev"
 foreign_packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
-libpcre2-dev:arm64 libutf8proc-dev:arm64 libjansson-dev:arm64 libgmp-dev:arm64 libmpfr-dev:arm64 libcmocka-dev:arm64"
+libpcre2-dev:arm64 libutf8proc-dev:arm64 libjansson-dev:arm64 libgmp-dev:arm64 libmpfr-dev:arm64 libopenblas-dev:arm64 libcmocka-dev:arm64"
 builds="release clang debug tsan fuzz"
 
 say() {

@@ -1,5 +1,6 @@
 # A room is a folder of src/: one object library `ew_ROOM`. It names what it stands on (rooms and outside
-# libraries); everything of src/ROOM/*.c belongs to it. Arrows point down only (docs/architecture.md).
+# libraries); everything of src/ROOM/*.c belongs to it. Arrows point down only (docs/architecture.md). APART: a
+# library of its own, no part of libedgewise.
 function(ew_room room)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
   if(NOT sources)
@@ -16,5 +17,7 @@ function(ew_room room)
       target_link_libraries(ew_${room} PUBLIC m)
     endif()
   endforeach()
-  set_property(GLOBAL APPEND PROPERTY EDGEWISE_ROOMS ew_${room})
+  if(NOT "APART" IN_LIST ARGN)
+    set_property(GLOBAL APPEND PROPERTY EDGEWISE_ROOMS ew_${room})
+  endif()
 endfunction()
