@@ -75,4 +75,9 @@ ew_status ew_reply_encode(const ew_chat_template *chat, const ew_tokenizer *toke
                           size_t n_messages, const ew_reply_content *content, ew_reply_tokens *out, ew_error *error);
 void ew_reply_tokens_free(ew_reply_tokens *reply); /* safe on {0} */
 
+/* The verification prompt, appended: a user's turn with `text` and the header of the reply to come, as they stand behind a
+ * reply's end of turn (which is not among them). */
+ew_status ew_verification_encode(const ew_chat_template *chat, const ew_tokenizer *tokenizer, ew_string text,
+                                 ew_tokens *out, ew_error *error);
+
 #endif
