@@ -54,6 +54,9 @@ typedef struct ew_error {
  *   A STREAM is one sequence of tokens in a session, with the KV cells that were computed for it. Streams are forked
  *   (the copy shares the cells until it diverges), truncated and evaluated together in batches.
  *
+ *   An ADAPTER is a LoRA adapter loaded for a model: constant, and safe to share between threads and sessions. Each
+ *   stream has one or none, and changes it between any two tokens; a batch may mix streams with different ones.
+ *
  * A stream's results do not depend on what else runs: see docs/arithmetic.md.
  *
  *   ew_model *model;
@@ -144,6 +147,50 @@ EW_API ew_status ew_render(const ew_model *model, const ew_message *messages, si
 
 EW_API void ew_free(void *memory); /* what this library allocated and says so */
 
+/* ---- Adapters ---- */
+
+typedef struct ew_adapter ew_adapter;
+
+/* How the matrices of an adapter are held. INT8: symmetric, one scale a row. In the unquantized reference INT8 values
+ * are computed with as floats. */
+typedef enum ew_adapter_storage {
+    EW_ADAPTER_KEEP = 0, /* as the file has them; what is not F32, F16 or INT8 there is held as F32 */
+    EW_ADAPTER_F32,
+    EW_ADAPTER_F16,
+    EW_ADAPTER_INT8
+} ew_adapter_storage;
+
+typedef struct ew_adapter_options {
+    size_t size;
+    ew_adapter_storage storage;
+} ew_adapter_options;
+#define EW_ADAPTER_OPTIONS_INIT {sizeof(ew_adapter_options), EW_ADAPTER_KEEP}
+
+/* Loads a PEFT folder or a LoRA GGUF file; the file may go away afterwards. Any number may be loaded at once, the same
+ * file twice, too. `options` may be NULL. One that does not fit the model is refused whole: EW_ERROR_FORMAT says how
+ * many of its matrices have no place there and which is the first, or that it was trained for another model;
+ * EW_ERROR_UNSUPPORTED names what Edgewise does not do. */
+EW_API ew_status ew_adapter_load(const ew_model *model, const char *path, const ew_adapter_options *options,
+                                 ew_adapter **adapter, ew_error *error);
+/* Gives the handle back, from any thread and at any time: streams that still have the adapter keep it in memory. Not to
+ * be used after its model is closed. NULL is fine. */
+EW_API void ew_adapter_unload(ew_adapter *adapter);
+
+typedef struct ew_adapter_info {
+    size_t size;
+    const char *name;
+    size_t rank;       /* the largest of its matrices' */
+    size_t n_matrices; /* of the model that it adapts */
+    size_t n_values;   /* of all A and B */
+    size_t bytes;      /* held in memory */
+    const int32_t *invocation_tokens; /* where aLoRA adapters begin; NULL: the file names none */
+    size_t n_invocation_tokens;
+    bool other_weights; /* trained on other weights of this model (another quantization): worth telling, no error */
+    uint64_t load;      /* this load among all of the program's, from 1; never the same twice */
+} ew_adapter_info;
+/* Fills *info (info->size set by the caller); the strings live as long as the adapter. */
+EW_API void ew_adapter_describe(const ew_adapter *adapter, ew_adapter_info *info);
+
 /* ---- Session ---- */
 
 typedef struct ew_session_options {
@@ -187,6 +234,14 @@ EW_API size_t ew_stream_length(const ew_stream *stream);
 EW_API const int32_t *ew_stream_tokens(const ew_stream *stream);
 /* Forgets all but the first `length` tokens. */
 EW_API void ew_stream_truncate(ew_stream *stream, size_t length);
+
+/* The adapter of all tokens that are appended from now on; NULL: the model alone. What the stream holds stays as it
+ * is, so that one prompt, evaluated by the model alone, serves any adapter. Forks inherit it. EW_ERROR_ARGUMENT when
+ * it was loaded for another model, EW_ERROR_MEMORY; the stream then keeps the one it had. */
+EW_API ew_status ew_stream_set_adapter(ew_stream *stream, ew_adapter *adapter, ew_error *error);
+EW_API ew_adapter *ew_stream_adapter(const ew_stream *stream); /* NULL: none */
+/* How many of the stream's first tokens were evaluated by the model alone, up to the first one that was not. */
+EW_API size_t ew_stream_base_length(const ew_stream *stream);
 
 /* One token to append to one stream. */
 typedef struct ew_input {
@@ -243,11 +298,14 @@ typedef struct ew_reply_options {
 typedef enum ew_stop_reason {
     EW_STOP_END = 0,  /* the model ended its turn */
     EW_STOP_STRING,   /* a stop string */
-    EW_STOP_LENGTH,   /* max_tokens */
+    EW_STOP_LENGTH,   /* max_tokens; of a policy: the answer was cut */
     EW_STOP_CONTEXT,  /* the context is full */
-    EW_STOP_CANCELLED
+    EW_STOP_CANCELLED,
+    EW_STOP_TIME,     /* a policy's time limit */
+    EW_STOP_DECIDED   /* one of several streams, stopped because the vote was decided without it */
 } ew_stop_reason;
-EW_API const char *ew_stop_reason_name(ew_stop_reason reason); /* "stop", "string", "length", "context", "cancelled" */
+/* "stop", "string", "length", "context", "cancelled", "time", "decided" */
+EW_API const char *ew_stop_reason_name(ew_stop_reason reason);
 
 typedef struct ew_reply {
     char *text; /* NUL-terminated, without the end token and stop string */
@@ -323,6 +381,123 @@ EW_API ew_status ew_final_answer(const char *reply, ew_grade_task task, char **a
  * Which answers share a class does not depend on their order. At most 1024 answers (EW_ERROR_ARGUMENT). */
 EW_API ew_status ew_answer_classes(const char *const *answers, size_t n, ew_grade_task task, size_t *classes,
                                    ew_error *error);
+
+/* ---- Answers by a policy ----------------------------------------------------------------------------------------
+ * ew_answer thinks first where that pays, no longer than it may, in one or several streams, and lets them vote.
+ * docs/policy.md has the rules. */
+
+typedef struct ew_adapter ew_adapter;   /* a loaded LoRA adapter */
+typedef struct ew_switcher ew_switcher; /* a head that tells from a prompt whether thinking pays */
+typedef struct ew_verifier ew_verifier; /* a head that tells how likely an answer is right */
+
+#define EW_NO_LIMIT SIZE_MAX
+
+typedef enum ew_mode {
+    EW_MODE_AUTO = 0, /* the switcher decides; without one: on for a model whose template can think, else off */
+    EW_MODE_ON,       /* think first */
+    EW_MODE_OFF       /* answer at once */
+} ew_mode;
+
+typedef enum ew_vote {
+    EW_VOTE_WEIGHTED = 0, /* the class of equal answers with the largest sum of scores; a majority without a verifier */
+    EW_VOTE_MAJORITY,     /* the class with the most members */
+    EW_VOTE_BEST          /* the answer with the best score; needs a verifier */
+} ew_vote;
+
+typedef struct ew_policy {
+    size_t size;
+    ew_mode mode;
+    double threshold;       /* p(thinking pays) from which on the switcher says on; below 0: the switcher's own */
+    size_t thinking_budget; /* most tokens of thinking. 0 makes sense only where mode is not on */
+    size_t answer_tokens;   /* most tokens of the answer; EW_NO_LIMIT: until the context is full */
+    size_t total_budget;    /* most tokens of both, the closing of a cut thinking included */
+    bool tell_budget;       /* write the thinking budget into the reply, for an adapter trained with it */
+    double time_limit;      /* seconds from the call on; 0: none. Thinking is cut at three quarters of it */
+    const char *closing;    /* what ends a cut thinking: a text with one </think>; NULL: "\n</think>\n\n" */
+    size_t loop_length;     /* thinking in which a run of this many tokens ... ; 0: loops are not looked for */
+    size_t loop_repeats;    /* ... has come this often, without overlap, is cut */
+    size_t streams;         /* 0: one, and more as long as the verifier is not confident */
+    size_t most_streams;    /* where streams is 0 */
+    double confidence;      /* where streams is 0: a score, of several streams a probability, that will do */
+    ew_vote vote;
+    ew_grade_task task;     /* how answers are read and compared; auto is math */
+    bool run_all;           /* do not stop streams when the vote is decided */
+    double decision_level;  /* stop when the leading class wins with this probability; 0: when it is certain */
+    ew_sampling sampling;   /* stream k depends on (seed, k) only */
+    const char *const *stop; /* strings that end an answer; not part of it */
+    size_t n_stop;
+    bool log_probabilities;
+    const ew_adapter *adapter;   /* on while thinking and in the answer after it; NULL: the model thinks by itself */
+    const ew_switcher *switcher; /* NULL: none */
+    const ew_verifier *verifier; /* NULL: none */
+} ew_policy;
+#define EW_POLICY_INIT                                                                                                 \
+    {sizeof(ew_policy), EW_MODE_AUTO, -1.0, EW_NO_LIMIT, 1024, EW_NO_LIMIT, false, 0.0, NULL, 24, 4, 1, 8, 0.8,        \
+     EW_VOTE_WEIGHTED, EW_TASK_AUTO, false, 0.0, EW_SAMPLING_INIT, NULL, 0, false, NULL, NULL, NULL}
+
+/* Text as it comes: complete characters, without tags and without the white space around thinking and answer. */
+typedef struct ew_answer_text {
+    size_t stream;
+    bool thinking; /* else: answer */
+    const char *text;
+    size_t length;
+} ew_answer_text;
+
+typedef struct ew_answer_callbacks {
+    size_t size;
+    bool (*on_text)(void *context, const ew_answer_text *piece);           /* false: end as ew_session_cancel does */
+    void (*on_prompt)(void *context, size_t done, size_t total);     /* tokens of the prompt evaluated so far */
+    void (*on_mode)(void *context, bool thinks, double probability); /* decided; NaN: no switcher was asked */
+    void *context;
+} ew_answer_callbacks; /* any of them may be NULL */
+#define EW_ANSWER_CALLBACKS_INIT {sizeof(ew_answer_callbacks), NULL, NULL, NULL, NULL}
+
+typedef enum ew_thinking_end {
+    EW_THINKING_NONE = 0, /* there was none */
+    EW_THINKING_CLOSED,   /* the model closed it */
+    EW_THINKING_BUDGET,   /* cut: the thinking budget, or the total budget less what is kept for the answer */
+    EW_THINKING_LOOP,     /* cut: it repeated itself */
+    EW_THINKING_CONTEXT,  /* cut: room for the answer had to be kept */
+    EW_THINKING_TIME,     /* cut: three quarters of the time limit */
+    EW_THINKING_TURN,     /* the model ended its turn without closing it; it was closed and an answer asked for */
+    EW_THINKING_OPEN      /* the stream ended inside it (cancelled, time, context, decided) */
+} ew_thinking_end;
+
+typedef struct ew_candidate {
+    char *thinking; /* NUL-terminated, as are the next; never NULL */
+    size_t thinking_length;
+    char *answer;
+    size_t answer_length;
+    int32_t *tokens; /* behind the reply's header: drawn and forced, an end token included */
+    bool *forced;    /* [n_tokens]: fed without a draw */
+    float *log_probabilities; /* [n_tokens] as in ew_reply, 0 for forced ones; NULL if not asked for */
+    size_t n_tokens;
+    size_t n_thinking_tokens, n_answer_tokens; /* drawn; a closing tag counts as thinking, an end token as answer */
+    ew_stop_reason stop_reason;
+    ew_thinking_end thinking_end;
+    bool thinking_truncated; /* cut by budget, loop, context or time, and closed */
+    double score;        /* p(right) by the verifier; NaN: not asked */
+    char *final_answer;  /* what voted; NULL: none */
+    size_t answer_class; /* equal answers share one, from 0 in order of the streams; SIZE_MAX: no vote */
+} ew_candidate;
+
+typedef struct ew_answer_result {
+    ew_candidate *candidates; /* [n_candidates]: stream k is candidates[k] */
+    size_t n_candidates;
+    size_t chosen;            /* index of the answer to show */
+    size_t n_agreed;          /* candidates of its class; 1 if it did not vote */
+    bool thinks;
+    double probability;       /* of the switcher; NaN: not asked */
+    double threshold;         /* that it was held against; NaN with it */
+    bool no_switcher;         /* auto had no switcher and the model does not think by itself: off */
+    size_t n_prompt_tokens, n_cached_tokens, n_dropped_messages; /* as in ew_reply */
+    size_t n_streams_stopped; /* before their end or before their start, because the vote was decided */
+    size_t n_tokens_saved;    /* what these would have taken if they were as long as the mean of the others */
+    double prompt_seconds;    /* until the routing decision */
+    double first_token_seconds;  /* until the first token was drawn, from the call on */
+    double first_answer_seconds; /* until the first token of an answer */
+    double seconds;
+} ew_answer_result;
 
 #ifdef __cplusplus
 }

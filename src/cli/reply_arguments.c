@@ -119,6 +119,8 @@ void ew_reply_notices(const ew_reply *reply) {
         break;
     case EW_STOP_END:
     case EW_STOP_STRING:
+    case EW_STOP_TIME:
+    case EW_STOP_DECIDED:
         break;
     }
 }

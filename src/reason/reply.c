@@ -27,7 +27,8 @@ typedef struct generation {
 } generation;
 
 const char *ew_stop_reason_name(ew_stop_reason reason) {
-    static const char *const names[] = {"stop", "string", "length", "context", "cancelled"};
+    static const char *const names[] = {"stop",      "string", "length", "context",
+                                        "cancelled", "time",   "decided"};
     return (size_t)reason < sizeof names / sizeof *names ? names[reason] : "unknown";
 }
 
