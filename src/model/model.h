@@ -53,6 +53,8 @@ struct ew_session {
     ew_stream *streams; /* all of them, linked */
     uint64_t n_evaluated;
     atomic_bool cancelled; /* lock-free: set from signal handlers */
+    void *kept; /* what a room above keeps between its calls, freed with the session before its streams */
+    void (*free_kept)(void *kept);
 };
 
 struct ew_stream {

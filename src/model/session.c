@@ -90,6 +90,9 @@ void ew_session_close(ew_session *session) {
     if (!session) {
         return;
     }
+    if (session->free_kept) {
+        session->free_kept(session->kept);
+    }
     while (session->streams) {
         ew_stream_close(session->streams);
     }
