@@ -52,6 +52,9 @@ const ew_lora_target *ew_lora_find(const ew_lora *adapter, const char *name);
 /* Row `row` of a factor as float32 in out[values.cols]. */
 ew_status ew_lora_read_row(const ew_lora_factor *factor, size_t row, float *out, ew_error *error);
 
+/* A row of `count` finite values as INT8: *scale = amax / 127, codes the nearest to value / scale, ties to even. */
+void ew_lora_encode_int8(const float *values, size_t count, int8_t *codes, float *scale);
+
 typedef enum ew_adapter_source { EW_ADAPTER_PEFT, EW_ADAPTER_GGUF } ew_adapter_source;
 
 typedef struct ew_adapter_file ew_adapter_file;
@@ -76,13 +79,8 @@ bool ew_adapter_is(const char *path);
 ew_status ew_adapter_match_base(const ew_adapter_file *file, const char *source, const char *weights,
                                 bool *other_weights, ew_error *error);
 
-/* How factors are stored in a file that is written. INT8: symmetric, one F32 scale a row, amax / 127. */
-typedef enum ew_adapter_storage {
-    EW_ADAPTER_KEEP, /* as they are */
-    EW_ADAPTER_F32,
-    EW_ADAPTER_F16,
-    EW_ADAPTER_INT8 /* GGUF only, and only Edgewise reads it */
-} ew_adapter_storage;
+/* How factors are stored in a file that is written: ew_adapter_storage of edgewise.h. EW_ADAPTER_KEEP leaves them as
+ * they are; EW_ADAPTER_INT8 (one F32 scale a row, amax / 127) is for GGUF only, and only Edgewise reads it. */
 
 /* Writes a LoRA GGUF file for a base of this configuration, row by row. It has one alpha, and its readers take
  * alpha / rank: where a target's scale is another one, the rest is multiplied into its B, which is then F32 (an INT8

@@ -85,9 +85,17 @@ static float scale_of(const float *values, size_t count) {
     return largest / INT8_LARGEST;
 }
 
+void ew_lora_encode_int8(const float *values, size_t count, int8_t *codes, float *scale) {
+    *scale = scale_of(values, count);
+    for (size_t i = 0; i < count; i++) {
+        double code = *scale > 0 ? rint((double)values[i] / (double)*scale) : 0;
+        code = code > INT8_LARGEST ? INT8_LARGEST : code < -INT8_LARGEST ? -INT8_LARGEST : code;
+        codes[i] = (int8_t)code;
+    }
+}
+
 /* False: a value is too large for the type. */
 static bool encode(ew_dtype type, ew_adapter_row *row, size_t count) {
-    float scale = type == EW_DTYPE_I8 ? scale_of(row->values, count) : 0;
     for (size_t i = 0; i < count; i++) {
         float value = row->values[i];
         if (!isfinite(value)) {
@@ -99,11 +107,11 @@ static bool encode(ew_dtype type, ew_adapter_row *row, size_t count) {
             if ((half & 0x7c00) == 0x7c00) {
                 return false;
             }
-        } else if (type == EW_DTYPE_I8) {
-            double code = scale > 0 ? rint((double)value / (double)scale) : 0;
-            code = code > INT8_LARGEST ? INT8_LARGEST : code < -INT8_LARGEST ? -INT8_LARGEST : code;
-            row->bytes[i] = (uint8_t)(int8_t)code;
         }
+    }
+    if (type == EW_DTYPE_I8) {
+        float scale;
+        ew_lora_encode_int8(row->values, count, (int8_t *)row->bytes, &scale);
     }
     return true;
 }

@@ -29,6 +29,17 @@ static inline size_t ew_activation_scales_per_token(const ew_activations *activa
     return activations->type == EW_ACTIVATION_INT16 ? 1 : activations->n_blocks;
 }
 
+/* Tokens first .. first + n_tokens - 1 as activations of their own. */
+static inline ew_activations ew_activations_rows(const ew_activations *x, size_t first, size_t n_tokens) {
+    ew_activations rows = *x;
+    rows.codes += first * x->n_blocks * ew_activation_block_bytes(x->type);
+    rows.sums += first * x->n_blocks;
+    rows.scales += first * ew_activation_scales_per_token(x);
+    rows.n_tokens = n_tokens;
+    rows.capacity = n_tokens;
+    return rows;
+}
+
 /* Room for `capacity` tokens of up to `cols` inputs. Freed by ew_activations_free (safe on {0}). */
 ew_status ew_activations_allocate(ew_activations *activations, ew_activation_type type, size_t cols, size_t capacity,
                                   ew_error *error);

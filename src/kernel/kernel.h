@@ -1,7 +1,7 @@
 /* The arithmetic of the engine, one table of functions per instruction set.
  *
  * docs/arithmetic.md defines every operation; scalar.c is that page as code; every other table gives the same bits
- * (except the `float` entries, which serve the unquantized reference and are exempt). None of these functions
+ * (except attend_float, which serves the unquantized reference and is exempt). None of these functions
  * allocates, fails or touches anything but its arguments; pointers named x and y may be equal only where said. */
 #ifndef EW_KERNEL_KERNEL_H
 #define EW_KERNEL_KERNEL_H
@@ -36,6 +36,8 @@ typedef struct ew_kernels {
     void (*rms_norm)(const float *x, const float *weight, size_t n, float epsilon, float *y);
     /* x += y, n values. */
     void (*add)(float *x, const float *y, size_t n);
+    /* x = fma(factor, y, x), n values. */
+    void (*add_scaled)(float *x, const float *y, float factor, size_t n);
     /* y = silu(gate) * up, n values. y may be gate. */
     void (*swiglu)(const float *gate, const float *up, size_t n, float *y);
     /* Rotates the pairs (i, i + head_dim / 2) of one head in place; cosine and sine [head_dim / 2]. */
@@ -43,11 +45,13 @@ typedef struct ew_kernels {
 
     /* One token's inputs x[activations->cols] into row `token`. */
     void (*quantize)(const float *x, size_t token, ew_activations *activations);
+    /* What row `token` stands for: x[activations->cols] = scale * code. */
+    void (*dequantize)(const ew_activations *activations, size_t token, float *x);
     /* y[token * y_stride + row] for the rows of tiles tile_begin .. tile_end - 1 (rows beyond w->rows are not
      * written) and all tokens of x. INT4 and INT8 matrices. */
     void (*matmul)(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                    size_t y_stride);
-    /* The same for F32 and BF16 matrices and float inputs x[token * x_stride + col]. */
+    /* The same for F32, BF16 and F16 matrices and float inputs x[token * x_stride + col]. */
     void (*matmul_float)(const ew_matrix *w, size_t tile_begin, size_t tile_end, const float *x, size_t x_stride,
                          size_t n_tokens, float *y, size_t y_stride);
 

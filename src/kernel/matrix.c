@@ -12,17 +12,14 @@ static bool align(size_t *size) {
     return true;
 }
 
-static bool is_float(ew_matrix_format format) {
-    return format == EW_MATRIX_F32 || format == EW_MATRIX_BF16;
-}
-
 static bool group_exists(ew_matrix_format format, size_t group) {
     switch (format) {
     case EW_MATRIX_F32:
     case EW_MATRIX_BF16:
+    case EW_MATRIX_F16:
         return group == 0;
     case EW_MATRIX_INT8:
-        return group == EW_BLOCK_COLS;
+        return group == 0 || group == EW_BLOCK_COLS;
     case EW_MATRIX_INT4_SYMMETRIC:
     case EW_MATRIX_INT4_OFFSET:
         return group == 0 || group == 32 || group == 64 || group == 128;
@@ -33,7 +30,7 @@ static bool group_exists(ew_matrix_format format, size_t group) {
 /* False when a size overflows. */
 static bool plan_sizes(ew_matrix_format format, size_t cols, size_t group, ew_matrix_layout *layout) {
     size_t codes, table;
-    if (is_float(format)) {
+    if (ew_matrix_is_float(format)) {
         size_t column_bytes = EW_TILE_ROWS * (format == EW_MATRIX_F32 ? sizeof(float) : sizeof(uint16_t));
         layout->block_bytes = column_bytes * EW_BLOCK_COLS;
         if (!ew_multiply_size(layout->n_tiles, cols, &codes) || !ew_multiply_size(codes, column_bytes, &codes) ||
@@ -92,7 +89,7 @@ ew_status ew_matrix_view(ew_matrix_format format, size_t rows, size_t cols, size
         return ew_fail(error, EW_ERROR_FORMAT, "matrix data must lie at a multiple of %d bytes", EW_MATRIX_ALIGNMENT);
     }
     const uint8_t *bytes = data;
-    bool has_scales = !is_float(format), has_offsets = format == EW_MATRIX_INT4_OFFSET;
+    bool has_scales = !ew_matrix_is_float(format), has_offsets = format == EW_MATRIX_INT4_OFFSET;
     *matrix = (ew_matrix){.format = format,
                           .rows = (uint32_t)rows,
                           .cols = (uint32_t)cols,
@@ -101,6 +98,20 @@ ew_status ew_matrix_view(ew_matrix_format format, size_t rows, size_t cols, size
                           .scales = has_scales ? bytes + layout.scales_at : NULL,
                           .offsets = has_offsets ? bytes + layout.offsets_at : NULL};
     return EW_OK;
+}
+
+ew_matrix ew_matrix_tiles(const ew_matrix *matrix, size_t begin, size_t end) {
+    size_t n_blocks = (matrix->cols + EW_BLOCK_COLS - 1) / EW_BLOCK_COLS, first = begin * EW_TILE_ROWS;
+    size_t tile_bytes = ew_matrix_is_float(matrix->format)
+                            ? matrix->cols * EW_TILE_ROWS * (matrix->format == EW_MATRIX_F32 ? 4 : 2)
+                            : n_blocks * (matrix->format == EW_MATRIX_INT8 ? INT8_BLOCK_BYTES : INT4_BLOCK_BYTES);
+    size_t table = first * sizeof(float), last = end * EW_TILE_ROWS < matrix->rows ? end * EW_TILE_ROWS : matrix->rows;
+    ew_matrix part = *matrix;
+    part.rows = (uint32_t)(last - first);
+    part.codes = (const uint8_t *)matrix->codes + begin * tile_bytes;
+    part.scales = matrix->scales ? (const uint8_t *)matrix->scales + table : NULL;
+    part.offsets = matrix->offsets ? (const uint8_t *)matrix->offsets + table : NULL;
+    return part;
 }
 
 int ew_matrix_code(const ew_matrix *matrix, size_t row, size_t col) {
@@ -134,17 +145,26 @@ float ew_matrix_offset(const ew_matrix *matrix, size_t row, size_t group_index) 
     return matrix->offsets ? read_table(matrix, matrix->offsets, row, group_index) : 0.0f;
 }
 
+static float read_float(const ew_matrix *matrix, size_t index) {
+    switch (matrix->format) {
+    case EW_MATRIX_F32:
+        return ((const float *)matrix->codes)[index];
+    case EW_MATRIX_F16:
+        return ew_f16_to_f32(((const uint16_t *)matrix->codes)[index]);
+    default:
+        return ew_bf16_to_f32(((const uint16_t *)matrix->codes)[index]);
+    }
+}
+
 static void read_float_row(const ew_matrix *matrix, size_t row, float *out) {
     size_t first = (row / EW_TILE_ROWS) * matrix->cols * EW_TILE_ROWS + row % EW_TILE_ROWS;
     for (size_t col = 0; col < matrix->cols; col++) {
-        size_t index = first + col * EW_TILE_ROWS;
-        out[col] = matrix->format == EW_MATRIX_F32 ? ((const float *)matrix->codes)[index]
-                                                   : ew_bf16_to_f32(((const uint16_t *)matrix->codes)[index]);
+        out[col] = read_float(matrix, first + col * EW_TILE_ROWS);
     }
 }
 
 void ew_matrix_read_row(const ew_matrix *matrix, size_t row, float *out) {
-    if (is_float(matrix->format)) {
+    if (ew_matrix_is_float(matrix->format)) {
         read_float_row(matrix, row, out);
         return;
     }
@@ -172,6 +192,8 @@ const char *ew_matrix_format_name(ew_matrix_format format) {
         return "INT4 offset";
     case EW_MATRIX_INT8:
         return "INT8";
+    case EW_MATRIX_F16:
+        return "F16";
     }
     return "unknown";
 }

@@ -9,8 +9,9 @@
  *                  Symmetric codes are stored plus 8, so that every nibble is 0..15.
  *            INT8  [n_tiles][n_blocks][8 vectors][16 rows][4]: byte (row, e) of vector v is input 4 v + e, two's
  *                  complement, -127..127 (-128 is accepted from files). 512 bytes a block.
- *            F32   [n_tiles][cols][16 rows] floats, and BF16 likewise with 16-bit values (the unquantized reference).
- *   scales   group > 0: F16 [n_tiles][n_groups][16 rows]; group 0: F32 [n_tiles][16 rows]; none for F32 and BF16
+ *            F32   [n_tiles][cols][16 rows] floats, and BF16 and F16 likewise with 16-bit values (the unquantized
+ *                  reference, and adapters).
+ *   scales   group > 0: F16 [n_tiles][n_groups][16 rows]; group 0: F32 [n_tiles][16 rows]; none for F32, BF16 and F16
  *   offsets  as scales, for INT4_OFFSET only
  *
  * In one allocation or tensor the three lie behind each other in that order, each at a multiple of 64 bytes. */
@@ -27,8 +28,13 @@ typedef enum ew_matrix_format {
     EW_MATRIX_BF16 = 1,
     EW_MATRIX_INT4_SYMMETRIC = 2, /* w = scale * q, q in -8..7 */
     EW_MATRIX_INT4_OFFSET = 3,    /* w = scale * q + offset, q in 0..15 */
-    EW_MATRIX_INT8 = 4            /* w = scale * q, group 32 always */
+    EW_MATRIX_INT8 = 4,           /* w = scale * q, group 32; adapters, which are in no model file: group 0 */
+    EW_MATRIX_F16 = 5             /* adapters only */
 } ew_matrix_format;
+
+static inline bool ew_matrix_is_float(ew_matrix_format format) {
+    return format == EW_MATRIX_F32 || format == EW_MATRIX_BF16 || format == EW_MATRIX_F16;
+}
 
 typedef struct ew_matrix {
     ew_matrix_format format;
@@ -58,6 +64,9 @@ ew_status ew_matrix_plan(ew_matrix_format format, size_t rows, size_t cols, size
 /* A view of `size` bytes at `data` (64-byte aligned) that must be exactly layout.total. The data stays the caller's. */
 ew_status ew_matrix_view(ew_matrix_format format, size_t rows, size_t cols, size_t group, const void *data, size_t size,
                          ew_matrix *matrix, ew_error *error);
+
+/* Tiles begin .. end - 1 of a float matrix or one of group 0, as a matrix of its own. */
+ew_matrix ew_matrix_tiles(const ew_matrix *matrix, size_t begin, size_t end);
 
 /* Integer code of one weight: -8..7, 0..15 or -128..127 by format (INT4 and INT8 only). */
 int ew_matrix_code(const ew_matrix *matrix, size_t row, size_t col);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { LANES = 16, SEGMENT_BLOCKS = 64, CODE_MAX_16 = 32639, CODE_MAX_8 = 127 };
+enum { LANES = 16, SEGMENT_BLOCKS = 64, SEGMENT_BLOCKS_INT8 = 16, CODE_MAX_16 = 32639, CODE_MAX_8 = 127 };
 
 /* "In 16 lanes": the last steps of a sum. */
 static float add_lanes(float lanes[LANES]) {
@@ -54,6 +54,12 @@ static void rms_norm(const float *x, const float *weight, size_t n, float epsilo
 static void add(float *x, const float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
         x[i] = x[i] + y[i];
+    }
+}
+
+static void add_scaled(float *x, const float *y, float factor, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        x[i] = fmaf(factor, y[i], x[i]);
     }
 }
 
@@ -130,6 +136,14 @@ static int activation_code(const ew_activations *x, size_t token, size_t col) {
     return x->type == EW_ACTIVATION_INT16 ? 256 * codes[i] + codes[EW_BLOCK_COLS + i] : codes[i];
 }
 
+static void dequantize(const ew_activations *activations, size_t token, float *x) {
+    const float *scales = activations->scales + token * ew_activation_scales_per_token(activations);
+    bool wide = activations->type == EW_ACTIVATION_INT16;
+    for (size_t col = 0; col < activations->cols; col++) {
+        x[col] = scales[wide ? 0 : col / EW_BLOCK_COLS] * (float)activation_code(activations, token, col);
+    }
+}
+
 /* S_b of one row, token and block. */
 static int32_t block_dot(const ew_matrix *w, size_t row, const ew_activations *x, size_t token, size_t block) {
     size_t end = (block + 1) * EW_BLOCK_COLS < w->cols ? (block + 1) * EW_BLOCK_COLS : w->cols;
@@ -153,9 +167,10 @@ static void group_partials(const ew_matrix *w, size_t row, const ew_activations 
         }
         return;
     }
-    for (size_t segment = begin; segment < end; segment += SEGMENT_BLOCKS) {
+    size_t step = w->format == EW_MATRIX_INT8 ? SEGMENT_BLOCKS_INT8 : SEGMENT_BLOCKS;
+    for (size_t segment = begin; segment < end; segment += step) {
         int32_t dot = 0, sum = 0;
-        for (size_t block = segment; block < end && block < segment + SEGMENT_BLOCKS; block++) {
+        for (size_t block = segment; block < end && block < segment + step; block++) {
             dot += block_dot(w, row, x, token, block);
             sum += sums[block];
         }
@@ -193,6 +208,17 @@ static void matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const
     }
 }
 
+static float float_weight(const ew_matrix *w, size_t index) {
+    switch (w->format) {
+    case EW_MATRIX_F32:
+        return ((const float *)w->codes)[index];
+    case EW_MATRIX_F16:
+        return ew_f16_to_f32(((const uint16_t *)w->codes)[index]);
+    default:
+        return ew_bf16_to_f32(((const uint16_t *)w->codes)[index]);
+    }
+}
+
 static void matmul_float(const ew_matrix *w, size_t tile_begin, size_t tile_end, const float *x, size_t x_stride,
                          size_t n_tokens, float *y, size_t y_stride) {
     for (size_t row = tile_begin * EW_TILE_ROWS; row < last_row(w, tile_end); row++) {
@@ -200,10 +226,7 @@ static void matmul_float(const ew_matrix *w, size_t tile_begin, size_t tile_end,
         for (size_t token = 0; token < n_tokens; token++) {
             float sum = 0.0f;
             for (size_t col = 0; col < w->cols; col++) {
-                size_t index = first + col * EW_TILE_ROWS;
-                float weight = w->format == EW_MATRIX_F32 ? ((const float *)w->codes)[index]
-                                                          : ew_bf16_to_f32(((const uint16_t *)w->codes)[index]);
-                sum = fmaf(weight, x[token * x_stride + col], sum);
+                sum = fmaf(float_weight(w, first + col * EW_TILE_ROWS), x[token * x_stride + col], sum);
             }
             y[token * y_stride + row] = sum;
         }
@@ -406,9 +429,11 @@ const ew_kernels ew_kernels_scalar = {
     .name = "scalar",
     .rms_norm = rms_norm,
     .add = add,
+    .add_scaled = add_scaled,
     .swiglu = swiglu,
     .rope = rope,
     .quantize = quantize,
+    .dequantize = dequantize,
     .matmul = matmul,
     .matmul_float = matmul_float,
     .store_kv = store_kv,

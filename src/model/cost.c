@@ -17,11 +17,10 @@ ew_step_cost ew_model_step_cost(const ew_model *model, size_t n_tokens, size_t n
     ew_step_cost cost = {.bytes = (double)n_cells * (double)info.kv_bytes_per_token};
     for (size_t i = 0; i < model->config.n_layers; i++) {
         const ew_layer *layer = &weights->layers[i];
-        const ew_matrix *matrices[] = {&layer->q,    &layer->k,  &layer->v,   &layer->o,
-                                       &layer->gate, &layer->up, &layer->down};
-        for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++) {
-            cost.bytes += stored_bytes(matrices[k]);
-            cost.macs += weights_of(matrices[k]) * (double)n_tokens;
+        for (int kind = 0; kind < EW_LINEARS; kind++) {
+            const ew_matrix *matrix = ew_layer_linear(layer, (ew_linear_kind)kind);
+            cost.bytes += stored_bytes(matrix);
+            cost.macs += weights_of(matrix) * (double)n_tokens;
         }
     }
     if (n_logits > 0) {

@@ -1,4 +1,5 @@
 #include "model/forward.h"
+#include "model/linear.h"
 
 #include <math.h>
 
@@ -11,84 +12,16 @@ typedef struct pass {
     const ew_row *rows;
     size_t n_rows;
     size_t n_spans;
+    size_t n_groups; /* of rows with adapters */
 } pass;
 
-/* ---- Loops over rows ---- */
-
-/* A loop over rows is worth waking threads for from a few rows on. */
 static void for_rows(const pass *p, ew_task task, void *context) {
-    enum { SERIAL_ROWS = 2, CHUNKS_PER_THREAD = 4 };
-    size_t chunk = p->n_rows / (ew_pool_size(p->session->pool) * CHUNKS_PER_THREAD);
-    if (p->n_rows <= SERIAL_ROWS) {
-        chunk = p->n_rows;
-    }
-    ew_pool_run(p->session->pool, p->n_rows, chunk, task, context);
+    ew_for_batch_rows(p->session->pool, p->n_rows, task, context);
 }
 
-/* ---- Linear layers ---- */
-
-/* Several matrices with the same inputs, run as one loop over the tiles of all of them. */
-typedef struct linear {
-    const pass *pass;
-    const ew_matrix *matrices[3];
-    float *outputs[3];
-    size_t strides[3];
-    size_t n_tiles[3];
-    size_t n_matrices;
-    const ew_activations *inputs; /* quantized model */
-    const float *float_inputs;    /* unquantized reference: [n_rows][float_stride] */
-    size_t float_stride;
-    size_t n_rows;
-} linear;
-
-static void linear_add(linear *l, const ew_matrix *matrix, float *output, size_t stride) {
-    l->matrices[l->n_matrices] = matrix;
-    l->outputs[l->n_matrices] = output;
-    l->strides[l->n_matrices] = stride;
-    l->n_tiles[l->n_matrices++] = (matrix->rows + EW_TILE_ROWS - 1) / EW_TILE_ROWS;
-}
-
-static void linear_task(void *context, size_t begin, size_t end) {
-    const linear *l = context;
-    size_t first = 0;
-    for (size_t i = 0; i < l->n_matrices; first += l->n_tiles[i++]) {
-        size_t from = begin > first ? begin - first : 0;
-        size_t to = end > first ? end - first : 0;
-        to = to < l->n_tiles[i] ? to : l->n_tiles[i];
-        if (from >= to) {
-            continue;
-        }
-        if (l->inputs) {
-            l->pass->kernels->matmul(l->matrices[i], from, to, l->inputs, l->outputs[i], l->strides[i]);
-        } else {
-            l->pass->kernels->matmul_float(l->matrices[i], from, to, l->float_inputs, l->float_stride, l->n_rows,
-                                           l->outputs[i], l->strides[i]);
-        }
-    }
-}
-
-static void linear_run(const linear *l) {
-    enum { CHUNKS_PER_THREAD = 6 };
-    size_t n_tiles = l->n_tiles[0] + l->n_tiles[1] + l->n_tiles[2];
-    size_t n_threads = ew_pool_size(l->pass->session->pool);
-    ew_pool_run(l->pass->session->pool, n_tiles, n_tiles / (n_threads * CHUNKS_PER_THREAD), linear_task, (void *)l);
-}
-
-/* Inputs of n_rows rows: quantized ones if the model is quantized, else floats x[n_rows][width]. */
-static linear linear_over(const pass *p, ew_activations *quantized, const float *x, size_t width, size_t n_rows) {
-    linear l = {.pass = p, .float_inputs = x, .float_stride = width, .n_rows = n_rows};
-    if (p->session->model->weights.quantized) {
-        quantized->n_tokens = n_rows;
-        l.inputs = quantized;
-    }
-    return l;
-}
-
-/* Row `row` of x becomes inputs of a linear layer (the reference reads x itself). */
-static void quantize_row(const pass *p, const float *x, size_t row, ew_activations *inputs) {
-    if (p->session->model->weights.quantized) {
-        p->kernels->quantize(x, row, inputs);
-    }
+/* Row `row` of x becomes inputs of linear layers. */
+static void make_inputs(const pass *p, const float *x, size_t row, ew_activations *inputs) {
+    ew_linear_inputs(p->session, x, row, p->rows[row].adapter, inputs);
 }
 
 static void add_bias(const pass *p, float *x, const float *bias, size_t n) {
@@ -123,7 +56,7 @@ static void attention_input_task(void *context, size_t begin, size_t end) {
         float *normed = p->work->normed + row * d_model;
         p->kernels->rms_norm(p->work->residual + row * d_model, s->layer->attn_norm, d_model, p->config->rms_norm_eps,
                              normed);
-        quantize_row(p, normed, row, &p->work->inputs);
+        make_inputs(p, normed, row, &p->work->inputs);
     }
 }
 
@@ -241,7 +174,7 @@ static void attended_input_task(void *context, size_t begin, size_t end) {
     const pass *p = ((const step *)context)->pass;
     size_t width = p->config->n_heads * p->config->head_dim;
     for (size_t row = begin; row < end; row++) {
-        quantize_row(p, p->work->attended + row * width, row, &p->work->attended_inputs);
+        make_inputs(p, p->work->attended + row * width, row, &p->work->attended_inputs);
     }
 }
 
@@ -256,7 +189,7 @@ static void mlp_input_task(void *context, size_t begin, size_t end) {
         add_bias(p, projected, s->layer->o_bias, d_model);
         p->kernels->add(residual, projected, d_model);
         p->kernels->rms_norm(residual, s->layer->ffn_norm, d_model, p->config->rms_norm_eps, normed);
-        quantize_row(p, normed, row, &p->work->inputs);
+        make_inputs(p, normed, row, &p->work->inputs);
     }
 }
 
@@ -266,7 +199,7 @@ static void swiglu_task(void *context, size_t begin, size_t end) {
     for (size_t row = begin; row < end; row++) {
         float *gate = p->work->gate + row * d_ff;
         p->kernels->swiglu(gate, p->work->up + row * d_ff, d_ff, gate);
-        quantize_row(p, gate, row, &p->work->hidden_inputs);
+        make_inputs(p, gate, row, &p->work->hidden_inputs);
     }
 }
 
@@ -280,24 +213,36 @@ static void mlp_output_task(void *context, size_t begin, size_t end) {
 
 /* ---- A layer ---- */
 
+/* Linear layers over inputs x[n_rows][width], quantized ones if the model is quantized. */
+static ew_linear_run linear_over(const step *s, ew_activations *quantized, const float *x, size_t width) {
+    const pass *p = s->pass;
+    return (ew_linear_run){.session = p->session,
+                           .n_rows = p->n_rows,
+                           .n_groups = p->n_groups,
+                           .inputs = p->session->model->weights.quantized ? quantized : NULL,
+                           .float_inputs = x,
+                           .width = width,
+                           .layer = s->layer_index};
+}
+
 static void run_attention(const pass *p, step *s) {
     ew_workspace *work = p->work;
     const ew_config *config = p->config;
     size_t q_width = config->n_heads * config->head_dim, kv_width = config->n_kv_heads * config->head_dim;
 
     for_rows(p, attention_input_task, s);
-    linear qkv = linear_over(p, &work->inputs, work->normed, config->d_model, p->n_rows);
-    linear_add(&qkv, &s->layer->q, work->q, q_width);
-    linear_add(&qkv, &s->layer->k, work->k, kv_width);
-    linear_add(&qkv, &s->layer->v, work->v, kv_width);
-    linear_run(&qkv);
+    ew_linear_run qkv = linear_over(s, &work->inputs, work->normed, config->d_model);
+    ew_linear_add(&qkv, &s->layer->q, EW_LINEAR_Q, work->q, q_width);
+    ew_linear_add(&qkv, &s->layer->k, EW_LINEAR_K, work->k, kv_width);
+    ew_linear_add(&qkv, &s->layer->v, EW_LINEAR_V, work->v, kv_width);
+    ew_linear_compute(&qkv);
     for_rows(p, store_task, s);
 
     ew_pool_run(p->session->pool, p->n_spans * config->n_kv_heads, 1, attend_task, s);
     for_rows(p, attended_input_task, s);
-    linear output = linear_over(p, &work->attended_inputs, work->attended, q_width, p->n_rows);
-    linear_add(&output, &s->layer->o, work->projected, config->d_model);
-    linear_run(&output);
+    ew_linear_run output = linear_over(s, &work->attended_inputs, work->attended, q_width);
+    ew_linear_add(&output, &s->layer->o, EW_LINEAR_O, work->projected, config->d_model);
+    ew_linear_compute(&output);
 }
 
 static void run_mlp(const pass *p, step *s) {
@@ -305,14 +250,14 @@ static void run_mlp(const pass *p, step *s) {
     const ew_config *config = p->config;
 
     for_rows(p, mlp_input_task, s);
-    linear gate_up = linear_over(p, &work->inputs, work->normed, config->d_model, p->n_rows);
-    linear_add(&gate_up, &s->layer->gate, work->gate, config->d_ff);
-    linear_add(&gate_up, &s->layer->up, work->up, config->d_ff);
-    linear_run(&gate_up);
+    ew_linear_run gate_up = linear_over(s, &work->inputs, work->normed, config->d_model);
+    ew_linear_add(&gate_up, &s->layer->gate, EW_LINEAR_GATE, work->gate, config->d_ff);
+    ew_linear_add(&gate_up, &s->layer->up, EW_LINEAR_UP, work->up, config->d_ff);
+    ew_linear_compute(&gate_up);
     for_rows(p, swiglu_task, s);
-    linear down = linear_over(p, &work->hidden_inputs, work->gate, config->d_ff, p->n_rows);
-    linear_add(&down, &s->layer->down, work->projected, config->d_model);
-    linear_run(&down);
+    ew_linear_run down = linear_over(s, &work->hidden_inputs, work->gate, config->d_ff);
+    ew_linear_add(&down, &s->layer->down, EW_LINEAR_DOWN, work->projected, config->d_model);
+    ew_linear_compute(&down);
     for_rows(p, mlp_output_task, s);
 }
 
@@ -353,7 +298,7 @@ static size_t gather_head_inputs(const pass *p) {
         if (p->rows[row].wants_logits) {
             float *normed = p->work->normed + n * p->config->d_model;
             final_norm(p, row, normed);
-            quantize_row(p, normed, n++, &p->work->inputs);
+            ew_linear_inputs(p->session, normed, n++, NULL, &p->work->inputs);
         }
     }
     return n;
@@ -366,9 +311,11 @@ static ew_status run_head(const pass *p, float *logits, float *hidden, ew_error 
     }
     size_t n = logits ? gather_head_inputs(p) : 0;
     if (n > 0) {
-        linear head = linear_over(p, &p->work->inputs, p->work->normed, d_model, n);
-        linear_add(&head, &p->session->model->weights.head, logits, vocab_size);
-        linear_run(&head);
+        ew_linear_run head = linear_over(&(step){.pass = p}, &p->work->inputs, p->work->normed, d_model);
+        head.n_rows = n;
+        head.n_groups = 0; /* adapters leave the head alone */
+        ew_linear_add(&head, &p->session->model->weights.head, EW_LINEARS, logits, vocab_size);
+        ew_linear_compute(&head);
     }
     if ((n > 0 && !all_finite(p, logits, n * vocab_size)) || (hidden && !all_finite(p, hidden, p->n_rows * d_model))) {
         return ew_fail(error, EW_ERROR_NUMERIC,
@@ -389,6 +336,7 @@ ew_status ew_forward(ew_session *session, const ew_row *rows, size_t n_rows, flo
               .n_rows = n_rows};
     step s = {.pass = &p};
     p.n_spans = find_spans(&p);
+    p.n_groups = ew_find_adapter_groups(session, rows, n_rows);
     for_rows(&p, embed_task, &s);
     for (size_t i = 0; i < model->config.n_layers; i++) {
         s.layer = &model->weights.layers[i];

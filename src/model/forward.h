@@ -5,9 +5,10 @@
 #include "model/model.h"
 
 /* A row of the batch: a token at its position in its stream. Rows of one stream stand together, positions ascending;
- * their pages are reserved. */
+ * their pages are reserved. Rows of one adapter that stand together are computed together. */
 typedef struct ew_row {
     const ew_stream *stream;
+    const ew_adapter *adapter; /* NULL: the model alone */
     int32_t token;
     uint32_t position;
     bool wants_logits;

@@ -1,5 +1,5 @@
 #include "base/memory.h"
-#include "model/model.h"
+#include "model/linear.h"
 #include "model/options.h"
 
 #include <stdlib.h>
@@ -96,6 +96,7 @@ void ew_session_close(ew_session *session) {
     while (session->streams) {
         ew_stream_close(session->streams);
     }
+    ew_adapter_workspace_free(&session->adapter_workspace);
     ew_workspace_free(&session->workspace);
     ew_pool_destroy(session->pool);
     free(session);

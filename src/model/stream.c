@@ -1,5 +1,7 @@
 #include "base/memory.h"
+#include "model/adapter.h"
 #include "model/forward.h"
+#include "model/linear.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,12 @@ ew_status ew_stream_open(ew_session *session, ew_stream **out, ew_error *error) 
     return EW_OK;
 }
 
+/* Room for `length` tokens and what made their cells. */
+static bool grow(ew_stream *stream, size_t length) {
+    return ew_grow((void **)&stream->tokens, &stream->capacity, length, sizeof *stream->tokens) &&
+           ew_grow((void **)&stream->origins, &stream->origin_capacity, length, sizeof *stream->origins);
+}
+
 ew_status ew_stream_fork(ew_stream *stream, ew_stream **out, ew_error *error) {
     ew_stream *fork;
     *out = NULL;
@@ -27,7 +35,7 @@ ew_status ew_stream_fork(ew_stream *stream, ew_stream **out, ew_error *error) {
     if (status != EW_OK) {
         return status;
     }
-    if (!ew_grow((void **)&fork->tokens, &fork->capacity, stream->length, sizeof *fork->tokens)) {
+    if (!grow(fork, stream->length)) {
         status = ew_fail_memory(error, stream->length * sizeof *fork->tokens, "a stream");
     } else {
         status = ew_page_table_share(&stream->cells, stream->length, &fork->cells, error);
@@ -38,8 +46,12 @@ ew_status ew_stream_fork(ew_stream *stream, ew_stream **out, ew_error *error) {
     }
     if (stream->length > 0) {
         memcpy(fork->tokens, stream->tokens, stream->length * sizeof *fork->tokens);
+        memcpy(fork->origins, stream->origins, stream->length * sizeof *fork->origins);
     }
     fork->length = stream->length;
+    fork->adapter = stream->adapter;
+    fork->adapter_from = stream->adapter_from;
+    ew_adapter_retain(fork->adapter);
     *out = fork;
     return EW_OK;
 }
@@ -57,7 +69,9 @@ void ew_stream_close(ew_stream *stream) {
         stream->session->streams = stream->next;
     }
     ew_page_table_free(&stream->session->pages, &stream->cells);
+    ew_adapter_release(stream->adapter);
     free(stream->tokens);
+    free(stream->origins);
     free(stream);
 }
 
@@ -76,10 +90,60 @@ void ew_stream_truncate(ew_stream *stream, size_t length) {
     ew_page_table_truncate(&stream->session->pages, &stream->cells, stream->length);
 }
 
+/* ---- Adapters ---- */
+
+ew_status ew_stream_set_adapter(ew_stream *stream, ew_adapter *adapter, ew_error *error) {
+    if (adapter && adapter->model != stream->session->model) {
+        return ew_fail(error, EW_ERROR_ARGUMENT, "the adapter %s was loaded for another model", adapter->name);
+    }
+    ew_status status = adapter ? ew_adapter_workspace_reserve(stream->session, adapter, error) : EW_OK;
+    if (status == EW_OK) {
+        ew_adapter_retain(adapter);
+        ew_adapter_release(stream->adapter);
+        stream->adapter = adapter;
+        stream->adapter_from = 0;
+    }
+    return status;
+}
+
+ew_adapter *ew_stream_adapter(const ew_stream *stream) {
+    return stream->adapter;
+}
+
+void ew_stream_adapt_from(ew_stream *stream, size_t position) {
+    stream->adapter_from = position;
+}
+
+static const ew_adapter *adapter_at(const ew_stream *stream, size_t position) {
+    return position >= stream->adapter_from ? stream->adapter : NULL;
+}
+
+uint64_t ew_stream_origin_at(const ew_stream *stream, size_t position) {
+    const ew_adapter *adapter = adapter_at(stream, position);
+    return adapter ? adapter->info.load : 0;
+}
+
+size_t ew_stream_base_length(const ew_stream *stream) {
+    size_t n = 0;
+    while (n < stream->length && stream->origins[n] == 0) {
+        n++;
+    }
+    return n;
+}
+
+size_t ew_stream_common_prefix(const ew_stream *stream, const int32_t *tokens, size_t n_tokens) {
+    size_t n = 0;
+    while (n < stream->length && n < n_tokens && stream->tokens[n] == tokens[n] &&
+           stream->origins[n] == ew_stream_origin_at(stream, n)) {
+        n++;
+    }
+    return n;
+}
+
 /* ---- Evaluation ---- */
 
-/* A call of ew_evaluate. rows are sorted so that rows of one stream stand together, which the forward pass wants;
- * order[i] is the index of row i's input. */
+/* A call of ew_evaluate. rows are sorted so that rows of one stream stand together, which the forward pass wants, and
+ * streams of one adapter, whose weights are then read once; order[i] is the index of row i's input. */
 typedef struct evaluation {
     ew_session *session;
     const ew_input *inputs;
@@ -108,11 +172,20 @@ static ew_status append_token(ew_session *session, ew_stream *stream, int32_t to
     if (stream->length >= session->context_length) {
         return ew_fail(error, EW_ERROR_CONTEXT, "the context of %zu tokens is full", session->context_length);
     }
-    if (!ew_grow((void **)&stream->tokens, &stream->capacity, stream->length + 1, sizeof *stream->tokens)) {
+    if (!grow(stream, stream->length + 1)) {
         return ew_fail_memory(error, stream->length * sizeof *stream->tokens, "the tokens of a stream");
     }
+    stream->origins[stream->length] = ew_stream_origin_at(stream, stream->length);
     stream->tokens[stream->length++] = token;
     return EW_OK;
+}
+
+static ew_row make_row(const ew_input *input, size_t position) {
+    return (ew_row){.stream = input->stream,
+                    .adapter = adapter_at(input->stream, position),
+                    .token = input->token,
+                    .position = (uint32_t)position,
+                    .wants_logits = input->wants_logits};
 }
 
 /* Appends all tokens, and lists the rows in the order of the inputs. Stops at the first error; *n_appended tells how
@@ -128,21 +201,19 @@ static ew_status append_tokens(evaluation *e, size_t *n_appended, ew_error *erro
         if (status != EW_OK) {
             return status;
         }
-        e->rows[*n_appended] = (ew_row){.stream = input->stream,
-                                        .token = input->token,
-                                        .position = (uint32_t)(input->stream->length - 1),
-                                        .wants_logits = input->wants_logits};
+        e->rows[*n_appended] = make_row(input, input->stream->length - 1);
         e->order[*n_appended] = *n_appended;
     }
     return EW_OK;
 }
 
-/* True when the rows of every stream already stand together. */
+/* True when the rows of every stream already stand together, and the streams of every adapter. */
 static bool streams_are_together(const evaluation *e) {
     for (size_t i = 1; i < e->n_inputs; i++) {
-        const ew_stream *stream = e->rows[i].stream;
-        for (size_t j = 0; stream != e->rows[i - 1].stream && j < i; j++) {
-            if (e->rows[j].stream == stream) {
+        const ew_stream *stream = e->rows[i].stream, *before = e->rows[i - 1].stream;
+        bool other_adapter = stream->adapter && stream->adapter != before->adapter;
+        for (size_t j = 0; stream != before && j < i; j++) {
+            if (e->rows[j].stream == stream || (other_adapter && e->rows[j].stream->adapter == stream->adapter)) {
                 return false;
             }
         }
@@ -150,27 +221,33 @@ static bool streams_are_together(const evaluation *e) {
     return true;
 }
 
-/* Stable: by the place where the stream first appears. */
+/* The rows of the stream of input `first`, its first one, from row *n on. */
+static void place_stream(evaluation *e, size_t first, size_t *n) {
+    ew_stream *stream = e->inputs[first].stream;
+    size_t position = stream->length;
+    for (size_t i = first; i < e->n_inputs; i++) {
+        position -= e->inputs[i].stream == stream;
+    }
+    for (size_t i = first; i < e->n_inputs; i++) {
+        if (e->inputs[i].stream == stream) {
+            e->order[*n] = i;
+            e->rows[(*n)++] = make_row(&e->inputs[i], position++);
+        }
+    }
+    stream->is_placed = true;
+}
+
+/* Stable: adapters by the place where they first appear, within one the streams likewise. */
 static void sort_by_stream(evaluation *e) {
     size_t n = 0;
-    ew_row *sorted = e->rows;
+    for (size_t i = 0; i < e->n_inputs; i++) {
+        e->inputs[i].stream->is_placed = false;
+    }
     for (size_t first = 0; first < e->n_inputs; first++) {
         const ew_stream *stream = e->inputs[first].stream;
-        bool seen = false;
-        for (size_t i = 0; i < n && !seen; i++) {
-            seen = sorted[i].stream == stream;
-        }
-        size_t position = stream->length;
-        for (size_t i = first; !seen && i < e->n_inputs; i++) {
-            position -= e->inputs[i].stream == stream;
-        }
-        for (size_t i = first; !seen && i < e->n_inputs; i++) {
-            if (e->inputs[i].stream == stream) {
-                e->order[n] = i;
-                sorted[n++] = (ew_row){.stream = stream,
-                                       .token = e->inputs[i].token,
-                                       .position = (uint32_t)position++,
-                                       .wants_logits = e->inputs[i].wants_logits};
+        for (size_t i = stream->is_placed ? e->n_inputs : first; i < e->n_inputs; i++) {
+            if (!e->inputs[i].stream->is_placed && e->inputs[i].stream->adapter == stream->adapter) {
+                place_stream(e, i, &n);
             }
         }
     }

@@ -5,6 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const char *const linear_names[EW_LINEARS] = {"attn_q.weight",      "attn_k.weight",   "attn_v.weight",
+                                                     "attn_output.weight", "ffn_gate.weight", "ffn_up.weight",
+                                                     "ffn_down.weight"};
+
+const ew_matrix *ew_layer_linear(const ew_layer *layer, ew_linear_kind kind) {
+    const ew_matrix *const linears[EW_LINEARS] = {&layer->q,    &layer->k,  &layer->v,   &layer->o,
+                                                  &layer->gate, &layer->up, &layer->down};
+    return linears[kind];
+}
+
+ew_linear_name ew_layer_linear_name(size_t layer, ew_linear_kind kind) {
+    ew_linear_name name;
+    snprintf(name.text, sizeof name.text, "blk.%zu.%s", layer, linear_names[kind]);
+    return name;
+}
+
 /* Where the weights come from, and the names of one layer's tensors. */
 typedef struct loader {
     const ew_checkpoint *checkpoint;
@@ -89,11 +105,6 @@ static ew_status load_vector(const loader *l, const char *name, size_t n, const 
     return keep(l, values, n * sizeof *values);
 }
 
-typedef struct matrix_entry {
-    const char *name;
-    ew_matrix *matrix;
-} matrix_entry;
-
 typedef struct vector_entry {
     bool present;
     const char *name;
@@ -104,11 +115,8 @@ typedef struct vector_entry {
 static ew_status load_layer(const loader *l, const ew_config *config, size_t index) {
     ew_layer *layer = &l->weights->layers[index];
     size_t q_width = config->n_heads * config->head_dim, kv_width = config->n_kv_heads * config->head_dim;
-    const matrix_entry matrices[] = {
-        {"attn_q.weight", &layer->q},      {"attn_k.weight", &layer->k},      {"attn_v.weight", &layer->v},
-        {"attn_output.weight", &layer->o}, {"ffn_gate.weight", &layer->gate}, {"ffn_up.weight", &layer->up},
-        {"ffn_down.weight", &layer->down},
-    };
+    ew_matrix *const linears[EW_LINEARS] = {&layer->q,    &layer->k,  &layer->v,   &layer->o,
+                                            &layer->gate, &layer->up, &layer->down};
     const vector_entry vectors[] = {
         {true, "attn_norm.weight", config->d_model, &layer->attn_norm},
         {true, "ffn_norm.weight", config->d_model, &layer->ffn_norm},
@@ -120,8 +128,8 @@ static ew_status load_layer(const loader *l, const ew_config *config, size_t ind
         {config->qk_norm, "attn_k_norm.weight", config->head_dim, &layer->k_norm},
     };
     ew_status status = EW_OK;
-    for (size_t i = 0; status == EW_OK && i < sizeof matrices / sizeof *matrices; i++) {
-        status = load_matrix(l, layer_tensor(index, matrices[i].name).text, matrices[i].matrix);
+    for (int kind = 0; status == EW_OK && kind < EW_LINEARS; kind++) {
+        status = load_matrix(l, ew_layer_linear_name(index, (ew_linear_kind)kind).text, linears[kind]);
     }
     for (size_t i = 0; status == EW_OK && i < sizeof vectors / sizeof *vectors; i++) {
         if (vectors[i].present) {

@@ -166,7 +166,8 @@ static ew_status read_matrix(const ew_checkpoint *checkpoint, const expectation 
     int64_t format = ew_gguf_integer_at(table->formats, index),
             group = ew_gguf_integer_at(table->groups, index);
     int64_t rows = ew_gguf_integer_at(table->rows, index), cols = ew_gguf_integer_at(table->cols, index);
-    if (format < EW_MATRIX_INT4_SYMMETRIC || format > EW_MATRIX_INT8 || group < 0 || group > 128) {
+    bool known = format >= EW_MATRIX_INT4_SYMMETRIC && format <= EW_MATRIX_INT8 && group >= 0 && group <= 128;
+    if (!known || (format == EW_MATRIX_INT8 && group != EW_BLOCK_COLS)) {
         return ew_fail(error, EW_ERROR_UNSUPPORTED,
                        "%s: %s has format %lld with groups of %lld; neither is known here",
                        ew_checkpoint_path(checkpoint), tensor->name, (long long)format, (long long)group);

@@ -112,8 +112,9 @@ void ew_pack_floats(ew_packing *packing, size_t row, const float *w) {
         }
     } else {
         uint16_t *out = (uint16_t *)(void *)packing->memory + first;
+        bool half = packing->format == EW_MATRIX_F16;
         for (size_t col = 0; col < packing->cols; col++) {
-            out[col * EW_TILE_ROWS] = ew_f32_to_bf16(w[col]);
+            out[col * EW_TILE_ROWS] = half ? ew_f32_to_f16(w[col]) : ew_f32_to_bf16(w[col]);
         }
     }
 }
@@ -164,13 +165,9 @@ typedef struct conversion {
     const ew_matrix *matrix;
 } conversion;
 
-static bool is_float(ew_matrix_format format) {
-    return format == EW_MATRIX_F32 || format == EW_MATRIX_BF16;
-}
-
 static ew_status convert_row(void *context, size_t row, void *scratch, ew_error *error) {
     conversion *work = context;
-    if (!is_float(work->packing.format)) {
+    if (!ew_matrix_is_float(work->packing.format)) {
         ew_pack_blocks(&work->packing, row, work->tensor->type, ew_tensor_row(work->tensor, row));
         return EW_OK;
     }
@@ -208,7 +205,7 @@ ew_status ew_matrix_from_tensor(const ew_tensor *tensor, ew_matrix_format format
                                 void **memory, ew_matrix *out, ew_error *error) {
     ew_matrix_format lossless;
     bool same = ew_pack_lossless_format(tensor->type, &lossless) && lossless == format;
-    if (!is_float(format) && !same) {
+    if (!ew_matrix_is_float(format) && !same) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "%s holds %s values, which are not %s without rounding",
                        tensor->name, ew_dtype_name(tensor->type), ew_matrix_format_name(format));
     }
@@ -219,7 +216,7 @@ ew_status ew_matrix_from_tensor(const ew_tensor *tensor, ew_matrix_format format
 
 ew_status ew_matrix_dequantize(const ew_matrix *matrix, ew_matrix_format format, ew_pool *pool, void **memory,
                                ew_matrix *out, ew_error *error) {
-    if (!is_float(format)) {
+    if (!ew_matrix_is_float(format)) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "a matrix is dequantized to F32 or BF16, not to %s",
                        ew_matrix_format_name(format));
     }

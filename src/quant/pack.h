@@ -28,7 +28,7 @@ void ew_packing_free(ew_packing *packing); /* safe on {0}; also resets */
 void ew_pack_codes(ew_packing *packing, size_t row, const int8_t *codes, const float *scales,
                    const float *offsets);
 
-/* w[cols] into an F32 or BF16 packing (nearest, ties to even). */
+/* w[cols] into an F32, BF16 or F16 packing (nearest, ties to even). */
 void ew_pack_floats(ew_packing *packing, size_t row, const float *w);
 
 /* The format that holds the blocks of this type without loss: Q4_0 -> INT4 symmetric, Q4_1 -> INT4 offset,

@@ -80,13 +80,15 @@ static inline test_matrix data_matrix(ew_matrix_format format, size_t rows, size
     uint8_t *bytes = matrix.data = ew_allocate_aligned(layout.total, 1);
     assert_non_null(bytes);
     assert_int_equal(ew_matrix_view(format, rows, cols, group, bytes, layout.total, &matrix.view, NULL), EW_OK);
-    bool is_float = format == EW_MATRIX_F32 || format == EW_MATRIX_BF16;
+    bool is_float = ew_matrix_is_float(format);
     size_t n_codes = is_float ? layout.n_tiles * cols * EW_TILE_ROWS : layout.scales_at;
     for (size_t i = 0; i < n_codes; i++) {
         if (format == EW_MATRIX_F32) {
             ((float *)matrix.data)[i] = data_normal();
         } else if (format == EW_MATRIX_BF16) {
             ((uint16_t *)matrix.data)[i] = ew_f32_to_bf16(data_normal());
+        } else if (format == EW_MATRIX_F16) {
+            ((uint16_t *)matrix.data)[i] = ew_f32_to_f16(data_normal());
         } else {
             bytes[i] = largest ? (format == EW_MATRIX_INT8          ? 0x80
                                   : format == EW_MATRIX_INT4_OFFSET ? 0xff

@@ -62,6 +62,13 @@ static void add(float *x, const float *y, size_t n) {
     }
 }
 
+static void add_scaled(float *x, const float *y, float factor, size_t n) {
+    f32x16 f = lanes_set(factor);
+    for (size_t i = 0; i < n; i += LANES) {
+        lanes_write(x, n, i, lanes_fma(f, lanes_read(y, n, i), lanes_read(x, n, i)));
+    }
+}
+
 static void swiglu(const float *gate, const float *up, size_t n, float *y) {
     for (size_t i = 0; i < n; i += LANES) {
         f32x16 g = lanes_read(gate, n, i);

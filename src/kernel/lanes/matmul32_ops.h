@@ -1,5 +1,5 @@
-/* Integer matrix products with groups of 32, one block each: LANES_TILES tiles of 16 rows by up to LANES_TOKENS tokens
- * at a time, whose sums stay in registers. */
+/* Integer matrix products with groups of 32, one block each, and of INT8 matrices with one scale a row: LANES_TILES tiles
+ * of 16 rows by up to LANES_TOKENS tokens at a time, whose sums stay in registers. */
 #ifndef EW_KERNEL_LANES_MATMUL32_OPS_H
 #define EW_KERNEL_LANES_MATMUL32_OPS_H
 
@@ -82,6 +82,73 @@ LANES_INLINE void tiles_times_tokens32(const tile_view *tiles, int n_tiles, cons
     }
 }
 
+enum { SEGMENT_BLOCKS_INT8 = 16 };
+
+/* p of INT8 rows over the blocks begin .. end - 1, of INT16 activations a segment, grows by them. */
+LANES_INLINE void add_row_blocks(const tile_view *tiles, int n_tiles, size_t begin, size_t end, const ew_activations *x,
+                                 size_t token, matmul_shape shape, f32x16 (*p)[LANES_TOKENS]) {
+    bool wide = shape.type == EW_ACTIVATION_INT16;
+    i32x16 dots[LANES_TILES][LANES_TOKENS], total[LANES_TILES][LANES_TOKENS];
+    for (int r = 0; r < n_tiles; r++) {
+        for (int i = 0; i < shape.n_tokens; i++) {
+            total[r][i] = ints_zero();
+        }
+    }
+    for (size_t block = begin; block < end; block++) {
+        size_t index = token * x->n_blocks + block;
+        for (int r = 0; token == 0 && r < n_tiles; r++) {
+            prefetch_block(&tiles[r], n_tiles, block, PREFETCH_BLOCKS, block_bytes_of(shape.format));
+        }
+        block_products(tiles, n_tiles, block, x, index, shape, dots);
+        for (int r = 0; r < n_tiles; r++) {
+            for (int i = 0; i < shape.n_tokens; i++) {
+                if (wide) {
+                    total[r][i] = ints_add(total[r][i], dots[r][i]);
+                } else {
+                    f32x16 scale = lanes_set(x->scales[index + (size_t)i * x->n_blocks]);
+                    p[r][i] = lanes_fma(scale, ints_to_lanes(dots[r][i]), p[r][i]);
+                }
+            }
+        }
+    }
+    for (int r = 0; wide && r < n_tiles; r++) {
+        for (int i = 0; i < shape.n_tokens; i++) {
+            p[r][i] = lanes_add(p[r][i], ints_to_lanes(total[r][i]));
+        }
+    }
+}
+
+/* tiles_times_tokens32 for INT8 with one scale a row. */
+LANES_INLINE void tiles_times_tokens_per_row(const tile_view *tiles, int n_tiles, const ew_activations *x, size_t token,
+                                             matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
+    f32x16 p[LANES_TILES][LANES_TOKENS];
+    for (int r = 0; r < n_tiles; r++) {
+        for (int i = 0; i < shape.n_tokens; i++) {
+            p[r][i] = lanes_zero();
+        }
+    }
+    for (size_t begin = 0; begin < tiles->n_blocks; begin += SEGMENT_BLOCKS_INT8) {
+        size_t end = tiles->n_blocks - begin > SEGMENT_BLOCKS_INT8 ? begin + SEGMENT_BLOCKS_INT8 : tiles->n_blocks;
+        add_row_blocks(tiles, n_tiles, begin, end, x, token, shape, p);
+    }
+    for (int r = 0; r < n_tiles; r++) {
+        f32x16 scale = group_factor(tiles[r].scales, true, 0);
+        for (int i = 0; i < shape.n_tokens; i++) {
+            write_rows(x, token + (size_t)i, shape, lanes_fma(scale, p[r][i], lanes_zero()),
+                       y + (token + (size_t)i) * y_stride + r * LANES, n_rows - (size_t)r * LANES);
+        }
+    }
+}
+
+LANES_INLINE void tiles_times_some(const tile_view *tiles, int n_tiles, const ew_activations *x, size_t token,
+                                   matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
+    if (shape.per_row) {
+        tiles_times_tokens_per_row(tiles, n_tiles, x, token, shape, y, y_stride, n_rows);
+    } else {
+        tiles_times_tokens32(tiles, n_tiles, x, token, shape, y, y_stride, n_rows);
+    }
+}
+
 /* All tokens of n_tiles tiles. */
 LANES_INLINE void tiles_times_all32(const ew_matrix *w, size_t tile, int n_tiles, const ew_activations *x,
                                     matmul_shape shape, float *y, size_t y_stride) {
@@ -92,15 +159,15 @@ LANES_INLINE void tiles_times_all32(const ew_matrix *w, size_t tile, int n_tiles
     size_t row = tile * EW_TILE_ROWS, n_rows = w->rows - row, token = 0;
     shape.n_tokens = LANES_TOKENS;
     for (; token + LANES_TOKENS <= x->n_tokens; token += LANES_TOKENS) {
-        tiles_times_tokens32(views, n_tiles, x, token, shape, y + row, y_stride, n_rows);
+        tiles_times_some(views, n_tiles, x, token, shape, y + row, y_stride, n_rows);
     }
     shape.n_tokens = 2;
     for (; LANES_TOKENS > 2 && token + 2 <= x->n_tokens; token += 2) {
-        tiles_times_tokens32(views, n_tiles, x, token, shape, y + row, y_stride, n_rows);
+        tiles_times_some(views, n_tiles, x, token, shape, y + row, y_stride, n_rows);
     }
     shape.n_tokens = 1;
     for (; token < x->n_tokens; token++) {
-        tiles_times_tokens32(views, n_tiles, x, token, shape, y + row, y_stride, n_rows);
+        tiles_times_some(views, n_tiles, x, token, shape, y + row, y_stride, n_rows);
     }
 }
 

@@ -1,5 +1,5 @@
-/* Products of F32 and BF16 matrices with float inputs in virtual lanes: the unquantized reference. One sum per row and
- * token, inputs in ascending order; a register block of tiles by tokens keeps the FMA units busy. */
+/* Products of F32, BF16 and F16 matrices with float inputs in virtual lanes: the unquantized reference, and adapters.
+ * One sum per row and token, inputs in ascending order; a register block of tiles by tokens keeps the FMA units busy. */
 #ifndef EW_KERNEL_LANES_MATMUL_FLOAT_OPS_H
 #define EW_KERNEL_LANES_MATMUL_FLOAT_OPS_H
 
@@ -15,8 +15,9 @@ typedef struct {
 
 LANES_INLINE f32x16 float_weights(const ew_matrix *w, size_t tile, size_t col) {
     size_t at = (tile * w->cols + col) * EW_TILE_ROWS;
-    return w->format == EW_MATRIX_F32 ? lanes_load((const float *)w->codes + at)
-                                      : lanes_load_bfloat16((const uint16_t *)w->codes + at);
+    return w->format == EW_MATRIX_F32   ? lanes_load((const float *)w->codes + at)
+           : w->format == EW_MATRIX_F16 ? lanes_load_float16((const uint16_t *)w->codes + at)
+                                        : lanes_load_bfloat16((const uint16_t *)w->codes + at);
 }
 
 /* n_tiles and n_tokens are constants where this is inlined. */
@@ -81,6 +82,8 @@ static void matmul_float(const ew_matrix *w, size_t tile_begin, size_t tile_end,
     float_product product = {w, x, x_stride, y, y_stride};
     if (w->format == EW_MATRIX_F32) {
         float_tiles(&product, EW_MATRIX_F32, tile_begin, tile_end, n_tokens);
+    } else if (w->format == EW_MATRIX_F16) {
+        float_tiles(&product, EW_MATRIX_F16, tile_begin, tile_end, n_tokens);
     } else {
         float_tiles(&product, EW_MATRIX_BF16, tile_begin, tile_end, n_tokens);
     }

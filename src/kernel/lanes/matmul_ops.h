@@ -130,10 +130,24 @@ MATMUL_PROGRAM(int8_int16, matmul32_tiles, EW_MATRIX_INT8, EW_ACTIVATION_INT16)
 MATMUL_PROGRAM(int8_int8, matmul32_tiles, EW_MATRIX_INT8, EW_ACTIVATION_INT8)
 #undef MATMUL_PROGRAM
 
+/* Adapters: INT8 with one scale a row. */
+static void int8_rows_int16(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
+                            size_t y_stride) {
+    matmul_shape shape = {.format = EW_MATRIX_INT8, .type = EW_ACTIVATION_INT16, .per_row = true};
+    matmul32_tiles(w, tile_begin, tile_end, x, shape, y, y_stride);
+}
+static void int8_rows_int8(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
+                           size_t y_stride) {
+    matmul_shape shape = {.format = EW_MATRIX_INT8, .type = EW_ACTIVATION_INT8, .per_row = true};
+    matmul32_tiles(w, tile_begin, tile_end, x, shape, y, y_stride);
+}
+
 static void matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                    size_t y_stride) {
     bool wide = x->type == EW_ACTIVATION_INT16, group32 = w->group == EW_BLOCK_COLS;
-    if (w->format == EW_MATRIX_INT8) {
+    if (w->format == EW_MATRIX_INT8 && w->group == 0) {
+        (wide ? int8_rows_int16 : int8_rows_int8)(w, tile_begin, tile_end, x, y, y_stride);
+    } else if (w->format == EW_MATRIX_INT8) {
         (wide ? int8_int16 : int8_int8)(w, tile_begin, tile_end, x, y, y_stride);
     } else if (w->format == EW_MATRIX_INT4_OFFSET && group32) {
         (wide ? offset32_int16 : offset32_int8)(w, tile_begin, tile_end, x, y, y_stride);

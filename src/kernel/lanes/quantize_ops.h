@@ -86,6 +86,20 @@ static void quantize(const float *x, size_t token, ew_activations *activations) 
     }
 }
 
+static void dequantize(const ew_activations *activations, size_t token, float *x) {
+    bool wide = activations->type == EW_ACTIVATION_INT16;
+    const float *scales = activations->scales + token * ew_activation_scales_per_token(activations);
+    const int8_t *codes =
+        activations->codes + token * activations->n_blocks * ew_activation_block_bytes(activations->type);
+    for (size_t i = 0; i < activations->cols; i += LANES) {
+        const int8_t *at = codes + i / 32 * ew_activation_block_bytes(activations->type) + i % 32;
+        i32x16 code = ints_load_int8(at);
+        code = wide ? ints_add(ints_times_256(code), ints_load_int8(at + 32)) : code;
+        f32x16 scale = lanes_set(scales[wide ? 0 : i / 32]);
+        lanes_write(x, activations->cols, i, lanes_mul(scale, ints_to_lanes(code)));
+    }
+}
+
 /* INT8 codes of one head's channels, padded with zeros, and their scales. */
 LANES_INLINE void quantize_cell(const ew_kv_layout *layout, const float *x, int8_t *codes, float *scales) {
     memset(codes, 0, layout->padded_dim);

@@ -11,6 +11,7 @@ typedef struct {
     ew_matrix_format format;
     ew_activation_type type;
     int n_tokens;
+    bool per_row; /* INT8 with one scale a row, else of group 32 */
 } matmul_shape;
 
 /* Bytes of one block of INT4 or INT8 codes. */

@@ -279,9 +279,10 @@ LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t t
     for (size_t tile = tile_begin; tile < tile_end; tile++) {
         amx_span span = {.tile = tile_at(w, tile), .x = x, .offset_inputs = batch->offset_inputs};
         size_t row = tile * EW_TILE_ROWS;
-        for (size_t begin = 0; begin < x->n_blocks; begin += SEGMENT_BLOCKS) {
+        size_t step = shape.format == EW_MATRIX_INT8 && groups == GROUP_ROW ? SEGMENT_BLOCKS_INT8 : SEGMENT_BLOCKS;
+        for (size_t begin = 0; begin < x->n_blocks; begin += step) {
             span.begin = begin;
-            span.end = x->n_blocks - begin < SEGMENT_BLOCKS ? x->n_blocks : begin + SEGMENT_BLOCKS;
+            span.end = x->n_blocks - begin < step ? x->n_blocks : begin + step;
             if (shape.format == EW_MATRIX_INT8) {
                 span.weights = (const int8_t *)span.tile.codes + begin * AMX_BLOCK;
             } else {
@@ -339,21 +340,11 @@ static void many_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, 
     }
 }
 
-/* The tokens from `first` on. */
-static ew_activations tokens_from(const ew_activations *x, size_t first) {
-    ew_activations rest = *x;
-    rest.codes += first * x->n_blocks * ew_activation_block_bytes(x->type);
-    rest.sums += first * x->n_blocks;
-    rest.scales += first * ew_activation_scales_per_token(x);
-    rest.n_tokens -= first;
-    return rest;
-}
-
 /* Many tokens in groups of 16 as they lie, what is left over in panels or with VNNI. */
 static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                        size_t y_stride) {
     size_t whole = x->n_tokens < AMX_MANY ? 0 : x->n_tokens / AMX_TOKENS * AMX_TOKENS;
-    ew_activations rest = tokens_from(x, whole);
+    ew_activations rest = ew_activations_rows(x, whole, x->n_tokens - whole);
     size_t fewest = x->type == EW_ACTIVATION_INT16 ? AMX_FEWEST_INT16 : AMX_FEWEST_INT8;
     bool few = rest.n_tokens >= fewest && w->group == EW_BLOCK_COLS;
     if (whole > 0 || few) {
