@@ -238,8 +238,8 @@ EW_API void ew_stream_truncate(ew_stream *stream, size_t length);
 /* The adapter of all tokens that are appended from now on; NULL: the model alone. What the stream holds stays as it
  * is, so that one prompt, evaluated by the model alone, serves any adapter. Forks inherit it. EW_ERROR_ARGUMENT when
  * it was loaded for another model, EW_ERROR_MEMORY; the stream then keeps the one it had. */
-EW_API ew_status ew_stream_set_adapter(ew_stream *stream, ew_adapter *adapter, ew_error *error);
-EW_API ew_adapter *ew_stream_adapter(const ew_stream *stream); /* NULL: none */
+EW_API ew_status ew_stream_set_adapter(ew_stream *stream, const ew_adapter *adapter, ew_error *error);
+EW_API const ew_adapter *ew_stream_adapter(const ew_stream *stream); /* NULL: none */
 /* How many of the stream's first tokens were evaluated by the model alone, up to the first one that was not. */
 EW_API size_t ew_stream_base_length(const ew_stream *stream);
 
@@ -386,7 +386,6 @@ EW_API ew_status ew_answer_classes(const char *const *answers, size_t n, ew_grad
  * ew_answer thinks first where that pays, no longer than it may, in one or several streams, and lets them vote.
  * docs/policy.md has the rules. */
 
-typedef struct ew_adapter ew_adapter;   /* a loaded LoRA adapter */
 typedef struct ew_switcher ew_switcher; /* a head that tells from a prompt whether thinking pays */
 typedef struct ew_verifier ew_verifier; /* a head that tells how likely an answer is right */
 

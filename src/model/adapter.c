@@ -15,9 +15,14 @@ static uint64_t next_load(void) {
     return atomic_fetch_add(&n_loads, 1) + 1;
 }
 
-void ew_adapter_retain(ew_adapter *adapter) {
+/* The one thing of it that changes. */
+static atomic_size_t *references(const ew_adapter *adapter) {
+    return &((ew_adapter *)adapter)->n_references;
+}
+
+void ew_adapter_retain(const ew_adapter *adapter) {
     if (adapter) {
-        atomic_fetch_add(&adapter->n_references, 1);
+        atomic_fetch_add(references(adapter), 1);
     }
 }
 
@@ -33,9 +38,9 @@ static void destroy(ew_adapter *adapter) {
     free(adapter);
 }
 
-void ew_adapter_release(ew_adapter *adapter) {
-    if (adapter && atomic_fetch_sub(&adapter->n_references, 1) == 1) {
-        destroy(adapter);
+void ew_adapter_release(const ew_adapter *adapter) {
+    if (adapter && atomic_fetch_sub(references(adapter), 1) == 1) {
+        destroy((ew_adapter *)adapter);
     }
 }
 

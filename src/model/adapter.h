@@ -38,7 +38,7 @@ ew_status ew_adapter_from_lora(const ew_model *model, const ew_lora *lora, ew_ad
                                ew_adapter **adapter, ew_error *error);
 
 /* One reference more, one less. NULL is fine. */
-void ew_adapter_retain(ew_adapter *adapter);
-void ew_adapter_release(ew_adapter *adapter);
+void ew_adapter_retain(const ew_adapter *adapter);
+void ew_adapter_release(const ew_adapter *adapter);
 
 #endif

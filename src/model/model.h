@@ -84,7 +84,7 @@ struct ew_stream {
     uint64_t *origins; /* [length]: the load of the adapter that made the cell, 0 for the model alone */
     size_t length;
     size_t capacity, origin_capacity;
-    ew_adapter *adapter; /* of the tokens to come, from position adapter_from on; may be NULL */
+    const ew_adapter *adapter; /* of the tokens to come, from position adapter_from on; may be NULL */
     size_t adapter_from;
     bool is_placed; /* while a batch is sorted */
 };

@@ -92,7 +92,7 @@ void ew_stream_truncate(ew_stream *stream, size_t length) {
 
 /* ---- Adapters ---- */
 
-ew_status ew_stream_set_adapter(ew_stream *stream, ew_adapter *adapter, ew_error *error) {
+ew_status ew_stream_set_adapter(ew_stream *stream, const ew_adapter *adapter, ew_error *error) {
     if (adapter && adapter->model != stream->session->model) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "the adapter %s was loaded for another model", adapter->name);
     }
@@ -106,7 +106,7 @@ ew_status ew_stream_set_adapter(ew_stream *stream, ew_adapter *adapter, ew_error
     return status;
 }
 
-ew_adapter *ew_stream_adapter(const ew_stream *stream) {
+const ew_adapter *ew_stream_adapter(const ew_stream *stream) {
     return stream->adapter;
 }
 
