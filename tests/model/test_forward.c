@@ -1,9 +1,7 @@
 /* The unquantized forward pass against the goldens: logits, hidden states, K and V of every layer, greedy
  * continuations; from Hugging Face folders and from GGUF. */
 #include "golden.h"
-#include "running.h"
-
-#include "model/model.h"
+#include "model_support.h"
 
 typedef struct source {
     const char *model; /* name of the golden */
@@ -23,24 +21,6 @@ static ew_model *open_source(const char *path, ew_kv kv) {
     snprintf(relative, sizeof relative, "goldens/models/%s", path);
     assert_non_null(ew_test_shared(relative, full, sizeof full));
     return open_test_model(full, EW_WEIGHTS_F32, kv);
-}
-
-static void check_near(const float *got, const float *wanted, size_t n, double absolute, double relative,
-                       const char *what) {
-    for (size_t i = 0; i < n; i++) {
-        double error = fabs((double)got[i] - (double)wanted[i]);
-        if (!(error <= absolute + relative * fabs((double)wanted[i]))) {
-            fail_msg("%s: value %zu is %.8g, the golden %.8g", what, i, (double)got[i], (double)wanted[i]);
-        }
-    }
-}
-
-/* One cell of the float cache. */
-static const float *float_cell(const ew_stream *stream, size_t layer, size_t head, size_t position, bool is_key) {
-    const ew_page_pool *pages = &stream->session->pages;
-    const uint8_t *page = stream->cells.pages[position / EW_PAGE_POSITIONS] + ew_page_offset(pages, layer, head);
-    const float *cells = (const float *)(const void *)(page + (is_key ? 0 : pages->layout.v_codes_at));
-    return cells + (position % EW_PAGE_POSITIONS) * pages->layout.head_dim;
 }
 
 static void check_cells(const ew_stream *stream, const ew_safetensors *goldens, size_t seq, const int32_t *positions,

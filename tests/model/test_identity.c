@@ -1,12 +1,9 @@
 /* One hash: the logits of a sequence are the same bits whatever the instruction set, the number of threads, the other
  * streams of the batch, the chunks of the prompt and the state of the cache - and, because the hashes stand here, the
  * same whatever compiler and machine built this test. */
-#include "running.h"
+#include "model_support.h"
 
 #include "kernel/kernel.h"
-#include "quant/quantize.h"
-
-#include <unistd.h>
 
 enum { LENGTH = 300, OTHERS = 2 }; /* 300 crosses a border of 256 positions and many of 32 */
 
@@ -30,22 +27,13 @@ static const variant variants[] = {
 };
 
 static ew_model *quantize_and_open(const variant *v) {
-    char relative[128], input[1024], output[] = "/tmp/ew-identity-XXXXXX";
-    snprintf(relative, sizeof relative, "goldens/models/%s", v->model);
-    if (!ew_test_shared(relative, input, sizeof input)) {
-        skip();
-    }
-    close(mkstemp(output));
     ew_quantize_options options = ew_quantize_default_options();
     options.scheme = v->scheme;
     options.group = v->group;
     options.head = v->head;
     options.activations = v->activations;
     options.kv_grain = v->kv_grain;
-    EW_ASSERT_OK(ew_quantize(input, output, &options, NULL, error));
-    ew_model *model = open_test_model(output, EW_WEIGHTS_AUTO, EW_KV_AUTO);
-    unlink(output);
-    return model;
+    return open_quantized(v->model, &options);
 }
 
 static int32_t token_at(size_t stream, size_t position, size_t vocab) {
