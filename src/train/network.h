@@ -6,7 +6,7 @@
 #define EW_TRAIN_NETWORK_H
 
 #include "format/adapter.h"
-#include "model/model.h"
+#include "model/adapter.h"
 #include "train/parameters.h"
 
 #define EW_FROZEN SIZE_MAX
@@ -28,33 +28,23 @@ typedef struct ew_train_linear {
     ew_train_tensor a, b;    /* [rank, cols], [rows, rank] */
 } ew_train_linear;
 
-enum {
-    EW_LINEAR_Q,
-    EW_LINEAR_K,
-    EW_LINEAR_V,
-    EW_LINEAR_O,
-    EW_LINEAR_GATE,
-    EW_LINEAR_UP,
-    EW_LINEAR_DOWN,
-    EW_LINEAR_KINDS
-};
-extern const char *const ew_linear_names[EW_LINEAR_KINDS]; /* "attn_q", ... as in blk.N.attn_q.weight */
-
 typedef struct ew_train_layer {
     ew_train_tensor attn_norm, ffn_norm; /* [d_model] */
     ew_train_tensor q_norm, k_norm;      /* [head_dim] or absent */
-    ew_train_linear linears[EW_LINEAR_KINDS];
+    ew_train_linear linears[EW_LINEARS];
 } ew_train_layer;
 
 typedef struct ew_network {
     ew_config config;
     ew_rope_table rope;
     const ew_model *model; /* the quantized base, whose kernels are the forward pass; NULL: float weights */
+    const ew_adapter *adapter; /* on a quantized base: the adapters as the kernels read them, during a batch */
     ew_train_tensor embedding; /* [vocab_size, d_model] */
     ew_train_layer *layers;
     ew_train_tensor output_norm;
     ew_train_linear head; /* tied: its weight is the embedding */
     ew_parameters parameters;
+    bool rslora;          /* how the adapters' scales were made */
     bool dense;           /* all weights are trained, else adapters */
     real *frozen;         /* float weights that are not trained, in one allocation */
 } ew_network;
@@ -65,7 +55,7 @@ typedef struct ew_lora_module {
     double alpha;
 } ew_lora_module;
 typedef struct ew_lora_plan {
-    ew_lora_module modules[EW_LINEAR_KINDS];
+    ew_lora_module modules[EW_LINEARS];
     bool rslora; /* scale = alpha / sqrt(rank) */
     uint64_t seed; /* A is drawn uniformly within 1 / sqrt(cols), as PEFT's kaiming does; B is 0 */
 } ew_lora_plan;
@@ -83,10 +73,17 @@ ew_status ew_network_quantized(const ew_model *model, const ew_lora_plan *plan, 
  * float weights of `checkpoint`. */
 ew_status ew_network_continue(const ew_checkpoint *checkpoint, const ew_model *model, const ew_lora *lora,
                               ew_network **network, ew_error *error);
+/* Puts the adapters' present values where the kernels read them; on float weights nothing. */
+ew_status ew_network_publish(ew_network *network, ew_error *error);
 void ew_network_close(ew_network *network); /* NULL is fine */
 
-/* The adapters as a thing that can be written: views of the network's values. targets[n_layers * EW_LINEAR_KINDS] is the
- * caller's. Float build only. */
-void ew_network_lora(const ew_network *network, ew_lora_target *targets, ew_lora *lora);
+/* The adapters as a thing that can be loaded and written: views of the network's values. Float build only. */
+typedef struct ew_lora_view {
+    ew_lora lora;
+    ew_lora_target *targets; /* owned, as the names are */
+    ew_linear_name *names;
+} ew_lora_view;
+ew_status ew_lora_view_open(const ew_network *network, ew_lora_view *view, ew_error *error);
+void ew_lora_view_close(ew_lora_view *view); /* safe on {0} */
 
 #endif

@@ -18,6 +18,11 @@ typedef float real;
 #define EW_REAL_SQRT sqrtf
 #endif
 
+/* OpenBLAS without threads of its own. */
+static inline void ew_blas_one_thread(void) {
+    openblas_set_num_threads(1);
+}
+
 /* A row-major matrix inside a larger one: `stride` values from row to row. */
 typedef struct ew_view {
     const real *values;

@@ -66,8 +66,13 @@ ew_status ew_trainer_evaluate(ew_trainer *trainer, const ew_train_sequence *sequ
 ew_status ew_trainer_gradient(ew_trainer *trainer, const ew_train_sequence *sequences, size_t n,
                               const ew_train_loss *loss, uint64_t step, ew_train_result *result, ew_error *error);
 
+/* Logits of one sequence's own positions prompt_length .. n - 2: [n - 1 - prompt_length][vocab_size]. For tests. */
+ew_status ew_trainer_logits(ew_trainer *trainer, const ew_train_sequence *sequence, real *logits, ew_error *error);
+
 /* [network->parameters.total]: of the last ew_trainer_gradient, unclipped. */
 real *ew_trainer_gradient_vector(ew_trainer *trainer);
+
+ew_pool *ew_trainer_pool(ew_trainer *trainer); /* its threads, between calls */
 
 /* Makes a running call return EW_ERROR_CANCELLED soon; from any thread or a signal handler. */
 void ew_trainer_cancel(ew_trainer *trainer);
