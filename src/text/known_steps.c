@@ -11,7 +11,7 @@
 #define LEAD "[^\\r\\n\\p{L}\\p{N}]?"
 #define REST_SLASH "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-static const char qwen2[] = CONTRACTIONS WORDS "|\\p{N}" REST;
+const char ew_pattern_qwen2[] = CONTRACTIONS WORDS "|\\p{N}" REST;
 static const char llama3[] = CONTRACTIONS WORDS "|\\p{N}{1,3}" REST;
 static const char gpt4o[] = LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS
                                        "?|\\p{N}{1,3}" REST_SLASH;
@@ -23,9 +23,9 @@ static const struct {
     const char *patterns[2]; /* Splits, Isolated, one after the other */
     bool llama3;
 } known[] = {
-    {"qwen2", {qwen2}, false},
-    {"deepseek-r1-qwen", {qwen2}, false},
-    {"stablelm2", {qwen2}, false},
+    {"qwen2", {ew_pattern_qwen2}, false},
+    {"deepseek-r1-qwen", {ew_pattern_qwen2}, false},
+    {"stablelm2", {ew_pattern_qwen2}, false},
     {"llama-bpe", {llama3}, true},
     {"llama3", {llama3}, true},
     {"llama-v3", {llama3}, true},

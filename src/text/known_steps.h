@@ -5,6 +5,8 @@
 
 #include "text/tokenizer_parts.h"
 
+extern const char ew_pattern_qwen2[]; /* words, single digits, the rest: of Qwen2 and what came after it */
+
 /* Appends the steps of a GGUF pre-tokenizer name; *llama3 tells whether it is of the family whose tokenizers
  * ignore merges for whole words and add BOS unless the file says otherwise. False, with nothing appended, for
  * an unknown name; *status is that of appending. */

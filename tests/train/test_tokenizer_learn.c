@@ -141,14 +141,14 @@ static void test_files(void **state) {
     ew_tokens tokens = {0};
     ew_chat_template chat = {0};
     char every[256];
-    learn(first_text, second_text, 300, &json, &config);
+    learn(first_text, second_text, 275, &json, &config);
     EW_ASSERT_OK(ew_tokenizer_from_json(json.data, json.length, config.data, config.length, "learned", &tokenizer, error));
-    assert_int_equal(ew_tokenizer_vocab_size(tokenizer), 300);
+    assert_int_equal(ew_tokenizer_vocab_size(tokenizer), 275);
     for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(ew_tokenizer_find(tokenizer, added[i]), 295 + i);
-        assert_int_equal(ew_tokenizer_is_special(tokenizer, 295 + (int32_t)i), i < 3);
+        assert_int_equal(ew_tokenizer_find(tokenizer, added[i]), 270 + i);
+        assert_int_equal(ew_tokenizer_is_special(tokenizer, 270 + (int32_t)i), i < 3);
     }
-    assert_int_equal(ew_tokenizer_eos(tokenizer), 297);
+    assert_int_equal(ew_tokenizer_eos(tokenizer), 272);
     EW_ASSERT_OK(ew_chat_template_open(tokenizer, NULL, &chat, error));
     assert_string_equal(chat.name, "chatml");
 
@@ -161,10 +161,10 @@ static void test_files(void **state) {
     assert_memory_equal(decoded.data, every, sizeof every);
 
     tokens.count = 0;
-    EW_ASSERT_OK(ew_tokenizer_encode(tokenizer, " pens 125", 9, EW_ENCODE_TEXT, &tokens, error));
-    assert_int_equal(tokens.count, 5); /* " pens", " ", "1", "2", "5" */
+    EW_ASSERT_OK(ew_tokenizer_encode(tokenizer, " 125", 4, EW_ENCODE_TEXT, &tokens, error));
+    assert_int_equal(tokens.count, 4);
 
-    learn(second_text, first_text, 300, &again, &decoded);
+    learn(second_text, first_text, 275, &again, &decoded);
     assert_string_equal(again.data, json.data); /* a function of the counts */
     ew_tokens_free(&tokens);
     ew_chat_template_free(&chat);
