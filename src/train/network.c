@@ -349,6 +349,17 @@ static ew_status open_floats(ew_network *network, const ew_checkpoint *checkpoin
     return status == EW_OK ? read_weights(network, checkpoint, error) : status;
 }
 
+static ew_status add_adapters(ew_network *network, const ew_lora_plan *plan, ew_error *error) {
+    ew_status status = plan_adapters(network, plan, error);
+    if (status == EW_OK) {
+        status = allocate_adapters(network, error);
+    }
+    if (status == EW_OK) {
+        draw_adapters(network, plan->seed);
+    }
+    return status;
+}
+
 ew_status ew_network_open(const ew_checkpoint *checkpoint, const ew_lora_plan *plan, ew_network **out,
                           ew_error *error) {
     ew_status status = create(ew_checkpoint_config(checkpoint), out, error);
@@ -357,27 +368,24 @@ ew_status ew_network_open(const ew_checkpoint *checkpoint, const ew_lora_plan *p
         status = open_floats(*out, checkpoint, error);
     }
     if (status == EW_OK && plan) {
-        status = plan_adapters(*out, plan, error);
-        if (status == EW_OK) {
-            status = allocate_adapters(*out, error);
-        }
-        if (status == EW_OK) {
-            draw_adapters(*out, plan->seed);
-        }
+        status = add_adapters(*out, plan, error);
     }
     return finish(status, out);
 }
 
-ew_status ew_network_random(const ew_config *config, double deviation, uint64_t seed, ew_network **out,
-                            ew_error *error) {
+ew_status ew_network_random(const ew_config *config, const ew_lora_plan *plan, double deviation, uint64_t seed,
+                            ew_network **out, ew_error *error) {
     ew_status status = create(config, out, error);
     if (status == EW_OK) {
-        (*out)->dense = true;
+        (*out)->dense = plan == NULL;
         status = allocate_weights(*out, error);
     }
     if (status == EW_OK) {
         drawing d = {*out, deviation > 0 ? deviation : 0.02, seed, 0};
         status = for_each_weight(*out, draw_weight, &d, error);
+    }
+    if (status == EW_OK && plan) {
+        status = add_adapters(*out, plan, error);
     }
     return finish(status, out);
 }
@@ -428,13 +436,7 @@ ew_status ew_network_quantized(const ew_model *model, const ew_lora_plan *plan, 
         status = open_packed(*out, model, error);
     }
     if (status == EW_OK) {
-        status = plan_adapters(*out, plan, error);
-    }
-    if (status == EW_OK) {
-        status = allocate_adapters(*out, error);
-    }
-    if (status == EW_OK) {
-        draw_adapters(*out, plan->seed);
+        status = add_adapters(*out, plan, error);
     }
     return finish(status, out);
 }

