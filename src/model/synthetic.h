@@ -3,7 +3,7 @@
 #ifndef EW_MODEL_SYNTHETIC_H
 #define EW_MODEL_SYNTHETIC_H
 
-#include "model/model.h"
+#include "model/adapter.h"
 
 typedef struct ew_synthetic_options {
     const char *shape;       /* a name of ew_synthetic_shape_name */
@@ -18,5 +18,10 @@ const char *ew_synthetic_shape_name(size_t index);
 
 /* Closed by ew_model_close. The same options give the same weights everywhere. */
 ew_status ew_synthetic_model(const ew_synthetic_options *options, ew_pool *pool, ew_model **model, ew_error *error);
+
+/* An adapter of random values for every linear layer of any model, of the same size as trained ones; released by
+ * ew_adapter_unload. The same arguments give the same values everywhere. */
+ew_status ew_synthetic_adapter(const ew_model *model, size_t rank, uint64_t seed, ew_adapter_storage storage,
+                               ew_adapter **adapter, ew_error *error);
 
 #endif

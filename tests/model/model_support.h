@@ -23,6 +23,11 @@ static inline ew_model *open_quantized(const char *name, const ew_quantize_optio
     return model;
 }
 
+/* Some token; another one in every stream. */
+static inline int32_t token_at(size_t stream, size_t position, size_t vocab) {
+    return (int32_t)((position * 31 + position * position * 7 + stream * 101 + 5) % vocab);
+}
+
 static inline void check_near(const float *got, const float *wanted, size_t n, double absolute, double relative,
                               const char *what) {
     for (size_t i = 0; i < n; i++) {

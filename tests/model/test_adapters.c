@@ -261,10 +261,6 @@ static void live_matrices(void **state) {
 
 enum { PROMPT = 70, REPLY = 9 };
 
-static int32_t token_at(size_t position) {
-    return (int32_t)((position * 37 + 11) % 300);
-}
-
 /* The bytes of the cells of the first 32 n_pages positions. */
 static uint64_t hash_pages(const ew_stream *stream, size_t n_pages) {
     uint64_t hash = 0;
@@ -279,7 +275,7 @@ static void run_prompt_and_reply(const ew_model *model, const ew_adapter *adapte
     int32_t ids[PROMPT + REPLY];
     size_t vocab = vocab_size_of(model);
     for (size_t i = 0; i < PROMPT + REPLY; i++) {
-        ids[i] = token_at(i);
+        ids[i] = token_at(0, i, 300);
     }
     ew_session *session = open_test_session(model, 2, 32);
     ew_stream *stream = open_stream(session, NULL);
@@ -349,7 +345,7 @@ static void storages(void **state) {
 
 static void feed(ew_session *session, ew_stream *stream, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        int32_t token = token_at(stream->length);
+        int32_t token = token_at(0, stream->length, 300);
         run_ids(session, stream, &token, 1, NULL, NULL);
     }
 }
@@ -365,7 +361,7 @@ static void origins(void **state) {
     ew_stream *stream = open_stream(session, NULL), *fork = NULL;
     int32_t ids[64];
     for (size_t i = 0; i < 64; i++) {
-        ids[i] = token_at(i);
+        ids[i] = token_at(0, i, 300);
     }
     feed(session, stream, 10);
     EW_ASSERT_OK(ew_stream_set_adapter(stream, one, error));

@@ -36,10 +36,6 @@ static ew_model *quantize_and_open(const variant *v) {
     return open_quantized(v->model, &options);
 }
 
-static int32_t token_at(size_t stream, size_t position, size_t vocab) {
-    return (int32_t)((position * 31 + position * position * 7 + stream * 101 + 5) % vocab);
-}
-
 /* How the target sequence is run. */
 typedef enum manner {
     ALONE,  /* from an empty stream */
