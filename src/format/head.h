@@ -7,7 +7,7 @@
 #define EW_FORMAT_HEAD_H
 
 #include "base/error.h"
-#include "format/gguf.h"
+#include "format/gguf_write.h"
 
 typedef enum ew_head_kind { EW_HEAD_SWITCHER, EW_HEAD_VERIFIER } ew_head_kind;
 
@@ -53,6 +53,10 @@ ew_status ew_head_open(const char *path, ew_head *head, ew_error *error);
 ew_status ew_head_read(const ew_gguf *gguf, const char *prefix, ew_head *head, ew_error *error);
 
 ew_status ew_head_write(const char *path, const ew_head *head, ew_error *error);
+
+/* The same within another file: keys and tensors between the writer's open and begin, then the tensors' bytes in turn. */
+void ew_head_declare(ew_gguf_writer *writer, const char *prefix, const ew_head *head);
+ew_status ew_head_write_data(ew_gguf_writer *writer, const ew_head *head, ew_error *error);
 
 /* The head is for a base of this width and weights fingerprint and this adapter (NULL: no fingerprint; no adapter).
  * EW_ERROR_ARGUMENT says what it was trained with and what was given. */
