@@ -29,14 +29,7 @@ static void drain(ew_detokenizer *stream, const char *bytes, size_t length, ew_b
     }
 }
 
-ew_status ew_detokenizer_feed(ew_detokenizer *stream, const ew_tokenizer *tokenizer, int32_t id,
-                              ew_buffer *out, ew_error *error) {
-    const char *bytes = NULL;
-    size_t length = 0;
-    if (!ew_tokenizer_piece(tokenizer, id, &bytes, &length)) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "token %d does not exist: ids are 0 to %zu", id,
-                       ew_tokenizer_vocab_size(tokenizer) - 1);
-    }
+void ew_detokenizer_bytes(ew_detokenizer *stream, const char *bytes, size_t length, ew_buffer *out) {
     /* At most 3 bytes are pending: complete or break that one character first, byte by byte. */
     while (stream->length > 0 && length > 0) {
         char joined[5];
@@ -48,6 +41,17 @@ ew_status ew_detokenizer_feed(ew_detokenizer *stream, const ew_tokenizer *tokeni
         drain(stream, joined, n, out);
     }
     drain(stream, bytes, length, out);
+}
+
+ew_status ew_detokenizer_feed(ew_detokenizer *stream, const ew_tokenizer *tokenizer, int32_t id,
+                              ew_buffer *out, ew_error *error) {
+    const char *bytes = NULL;
+    size_t length = 0;
+    if (!ew_tokenizer_piece(tokenizer, id, &bytes, &length)) {
+        return ew_fail(error, EW_ERROR_ARGUMENT, "token %d does not exist: ids are 0 to %zu", id,
+                       ew_tokenizer_vocab_size(tokenizer) - 1);
+    }
+    ew_detokenizer_bytes(stream, bytes, length, out);
     return out->failed ? ew_fail_memory(error, length, "a text") : EW_OK;
 }
 

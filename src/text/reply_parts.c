@@ -126,6 +126,30 @@ ew_status ew_reply_encode_part(const ew_chat_template *chat, const ew_tokenizer 
     return status;
 }
 
+ew_status ew_reply_encode_closing(const ew_chat_template *chat, const ew_tokenizer *tokenizer, ew_string text,
+                                  ew_tokens *out, ew_error *error) {
+    size_t before = out->count, tag = strlen(close_tag);
+    const char *found = text.length > 0 ? memmem(text.data, text.length, close_tag, tag) : NULL;
+    if (!found) {
+        return ew_fail(error, EW_ERROR_ARGUMENT, "a text that closes a thinking must have a </think>");
+    }
+    const char *after = found + tag;
+    ew_status status;
+    if (chat->think_end == EW_NO_TOKEN) {
+        status = encode_text(tokenizer, text.data, text.length, out, error);
+    } else {
+        status = encode_text(tokenizer, text.data, (size_t)(found - text.data), out, error);
+        status = status == EW_OK ? ew_tokens_append(out, &chat->think_end, 1, error) : status;
+        status = status == EW_OK
+                     ? encode_text(tokenizer, after, text.length - (size_t)(after - text.data), out, error)
+                     : status;
+    }
+    if (status != EW_OK) {
+        out->count = before;
+    }
+    return status;
+}
+
 /* ---- A conversation and its reply ---- */
 
 ew_status ew_prompt_encode(const ew_chat_template *chat, const ew_tokenizer *tokenizer, const ew_message *messages,

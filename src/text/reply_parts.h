@@ -57,6 +57,11 @@ void ew_messages_without_thinking(const ew_message *messages, size_t n_messages,
 ew_status ew_reply_encode_part(const ew_chat_template *chat, const ew_tokenizer *tokenizer, ew_reply_part part,
                                ew_string text, ew_tokens *out, ew_error *error);
 
+/* A text of one's own that closes a thinking, in the place of EW_PART_THINK_CLOSE: its </think> is the tag, what stands
+ * before and behind it is text. EW_ERROR_ARGUMENT without one. */
+ew_status ew_reply_encode_closing(const ew_chat_template *chat, const ew_tokenizer *tokenizer, ew_string text,
+                                  ew_tokens *out, ew_error *error);
+
 /* The prompt and the reply's header: messages (earlier replies lose their thinking here) and the header of the reply to
  * come. *header is the index in `out` of the header's first token: the prompt proper ends there, the adapter begins. */
 ew_status ew_prompt_encode(const ew_chat_template *chat, const ew_tokenizer *tokenizer, const ew_message *messages,

@@ -95,6 +95,8 @@ typedef struct ew_detokenizer {
 
 ew_status ew_detokenizer_feed(ew_detokenizer *stream, const ew_tokenizer *tokenizer, int32_t id,
                               ew_buffer *out, ew_error *error);
+/* The same for bytes that are not a whole token's; out->failed tells when memory ran out. */
+void ew_detokenizer_bytes(ew_detokenizer *stream, const char *bytes, size_t length, ew_buffer *out);
 /* The end of the stream: a cut character becomes one U+FFFD. The stream may be used again afterwards. */
 ew_status ew_detokenizer_finish(ew_detokenizer *stream, ew_buffer *out, ew_error *error);
 
