@@ -18,9 +18,14 @@ static size_t end_of_turn(const ew_message *messages, size_t n_messages, size_t 
     return first;
 }
 
+size_t ew_reply_room(size_t context_length, size_t max_tokens) {
+    size_t room = max_tokens > 0 ? max_tokens : context_length / 4;
+    return room < context_length / 2 ? room : context_length / 2;
+}
+
 ew_status ew_conversation_fit(const ew_model *model, const ew_message *messages, size_t n_messages, bool thinking,
-                              size_t context_length, size_t room, ew_tokens *tokens, size_t *n_dropped,
-                              ew_error *error) {
+                              size_t context_length, size_t room, ew_tokens *tokens, size_t *header,
+                              size_t *n_dropped, ew_error *error) {
     size_t bytes;
     *n_dropped = 0;
     ew_message *kept = ew_allocate(n_messages, sizeof *kept);
@@ -35,7 +40,7 @@ ew_status ew_conversation_fit(const ew_model *model, const ew_message *messages,
     ew_status status;
     for (;;) {
         tokens->count = 0;
-        status = ew_model_render(model, kept, n, thinking, NULL, tokens, NULL, error);
+        status = ew_model_render(model, kept, n, thinking, NULL, tokens, header, error);
         if (status != EW_OK || (tokens->count <= context_length && context_length - tokens->count >= room)) {
             break;
         }

@@ -1,6 +1,5 @@
 /* One reply: prefill what the stream does not hold, then draw, show and feed tokens until something ends it. */
 #include "base/memory.h"
-#include "base/utf8.h"
 #include "model/model.h"
 #include "model/options.h"
 #include "reason/conversation.h"
@@ -251,13 +250,7 @@ static ew_status read_options(const ew_reply_options *given, ew_reply_options *o
         status = ew_read_options(&options->sampling, &sampling, sizeof sampling, "ew_sampling", error);
         options->sampling = sampling;
     }
-    for (size_t i = 0; status == EW_OK && i < options->n_stop; i++) {
-        const char *stop = options->stop ? options->stop[i] : NULL;
-        if (!stop || stop[0] == '\0' || ew_utf8_valid_prefix(stop, strlen(stop)) != strlen(stop)) {
-            status = ew_fail(error, EW_ERROR_ARGUMENT, "stop string %zu is empty or no UTF-8", i);
-        }
-    }
-    return status;
+    return status == EW_OK ? ew_check_stops(options->stop, options->n_stop, error) : status;
 }
 
 ew_status ew_continue(ew_stream *stream, const int32_t *tokens, size_t n_tokens, const ew_reply_options *given,
@@ -266,12 +259,6 @@ ew_status ew_continue(ew_stream *stream, const int32_t *tokens, size_t n_tokens,
     ew_reply_options options = EW_REPLY_OPTIONS_INIT;
     ew_status status = read_options(given, &options, error);
     return status == EW_OK ? generate(stream, tokens, n_tokens, &options, reply, error) : status;
-}
-
-/* Room for the reply that old turns make way for: what the caller asks for, but no more than half of the context. */
-static size_t reply_room(size_t context_length, size_t max_tokens) {
-    size_t room = max_tokens > 0 ? max_tokens : context_length / 4;
-    return room < context_length / 2 ? room : context_length / 2;
 }
 
 ew_status ew_reply_to(ew_stream *stream, const ew_message *messages, size_t n_messages, const ew_reply_options *given,
@@ -285,7 +272,7 @@ ew_status ew_reply_to(ew_stream *stream, const ew_message *messages, size_t n_me
     ew_tokens tokens = {0};
     size_t context_length = stream->session->context_length, n_dropped;
     status = ew_conversation_fit(stream->session->model, messages, n_messages, options.thinking, context_length,
-                                 reply_room(context_length, options.max_tokens), &tokens, &n_dropped, error);
+                                 ew_reply_room(context_length, options.max_tokens), &tokens, NULL, &n_dropped, error);
     if (status == EW_OK) {
         status = generate(stream, tokens.ids, tokens.count, &options, reply, error);
         reply->n_dropped_messages = n_dropped;

@@ -1,5 +1,7 @@
 #include "reason/stop_strings.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 bool ew_find_stop(const char *text, size_t length, size_t from, const char *const *stop, size_t n_stop, size_t *at) {
@@ -31,4 +33,14 @@ size_t ew_safe_length(const char *text, size_t length, const char *const *stop, 
         }
     }
     return safe;
+}
+
+ew_status ew_check_stops(const char *const *stop, size_t n_stop, ew_error *error) {
+    for (size_t i = 0; i < n_stop; i++) {
+        const char *text = stop ? stop[i] : NULL;
+        if (!text || text[0] == '\0' || ew_utf8_valid_prefix(text, strlen(text)) != strlen(text)) {
+            return ew_fail(error, EW_ERROR_ARGUMENT, "stop string %zu is empty or no UTF-8", i);
+        }
+    }
+    return EW_OK;
 }

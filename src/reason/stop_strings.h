@@ -2,8 +2,7 @@
 #ifndef EW_REASON_STOP_STRINGS_H
 #define EW_REASON_STOP_STRINGS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/error.h"
 
 /* The first place in text[length], at or after `from` minus the longest stop string, where one stands; false if none
  * does. Of two at one place either will do: both cut there. */
@@ -11,5 +10,8 @@ bool ew_find_stop(const char *text, size_t length, size_t from, const char *cons
 
 /* Bytes of text[length] that belong to no beginning of a stop string at its end. */
 size_t ew_safe_length(const char *text, size_t length, const char *const *stop, size_t n_stop);
+
+/* EW_ERROR_ARGUMENT unless every string is UTF-8 and not empty. */
+ew_status ew_check_stops(const char *const *stop, size_t n_stop, ew_error *error);
 
 #endif
