@@ -22,6 +22,7 @@ int ew_cli_logits(int argc, char **argv);
 int ew_cli_perplexity(int argc, char **argv);
 int ew_cli_grade(int argc, char **argv);
 int ew_cli_bench(int argc, char **argv);
+int ew_cli_train(int argc, char **argv); /* train/train.c; where the trainer is built (EW_WITH_TRAIN) */
 
 /* Prints "edgewise: " and the error's sentence to stderr and returns EW_EXIT_ERROR (EW_EXIT_INTERRUPTED,
  * silently, for EW_ERROR_CANCELLED). */

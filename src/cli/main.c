@@ -22,6 +22,9 @@ static const subcommand subcommands[] = {
     {"perplexity", ew_cli_perplexity, "measure how well a model predicts a text"},
     {"grade", ew_cli_grade, "grade answers against the right ones"},
     {"bench", ew_cli_bench, "measure speed beside what the machine allows"},
+#ifdef EW_WITH_TRAIN
+    {"train", ew_cli_train, "train something"},
+#endif
     {NULL, NULL, NULL},
 };
 enum { MOST_SUBCOMMANDS = 32 };
