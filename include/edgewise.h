@@ -461,6 +461,7 @@ typedef enum ew_thinking_end {
     EW_THINKING_TURN,     /* the model ended its turn without closing it; it was closed and an answer asked for */
     EW_THINKING_OPEN      /* the stream ended inside it (cancelled, time, context, decided) */
 } ew_thinking_end;
+EW_API const char *ew_thinking_end_name(ew_thinking_end end); /* "none", "closed", "budget", "loop", ... */
 
 typedef struct ew_candidate {
     char *thinking; /* NUL-terminated, as are the next; never NULL */
@@ -497,6 +498,21 @@ typedef struct ew_answer_result {
     double first_answer_seconds; /* until the first token of an answer */
     double seconds;
 } ew_answer_result;
+
+/* Answers a conversation. The session keeps the prompt's cells of the last call and evaluates only what is new. Earlier
+ * replies stand in the prompt without their thinking; what was drawn under an adapter is evaluated again by the base
+ * when it becomes prompt. A cancelled answer is EW_OK with what there is. *result is freed by ew_answer_result_free.
+ * `policy` and `callbacks` may be NULL. Errors: EW_ERROR_ARGUMENT for a policy that cannot be satisfied; those of
+ * ew_reply_to. */
+EW_API ew_status ew_answer(ew_session *session, const ew_message *messages, size_t n_messages, const ew_policy *policy,
+                           const ew_answer_callbacks *callbacks, ew_answer_result *result, ew_error *error);
+EW_API void ew_answer_result_free(ew_answer_result *result); /* safe on {0} */
+
+/* Heads, as `edgewise train` makes them, for this model: EW_ERROR_ARGUMENT if one was trained on other weights. */
+EW_API ew_status ew_switcher_open(const ew_model *model, const char *path, ew_switcher **switcher, ew_error *error);
+EW_API void ew_switcher_close(ew_switcher *switcher); /* NULL is fine */
+EW_API ew_status ew_verifier_open(const ew_model *model, const char *path, ew_verifier **verifier, ew_error *error);
+EW_API void ew_verifier_close(ew_verifier *verifier); /* NULL is fine */
 
 #ifdef __cplusplus
 }

@@ -3,12 +3,12 @@
 #include "model/model.h"
 #include "model/options.h"
 #include "reason/conversation.h"
+#include "reason/prefix.h"
 #include "reason/sampler.h"
 #include "reason/stop_strings.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct generation {
     ew_stream *stream;
@@ -31,12 +31,6 @@ const char *ew_stop_reason_name(ew_stop_reason reason) {
     return (size_t)reason < sizeof names / sizeof *names ? names[reason] : "unknown";
 }
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 static void end(generation *g, ew_stop_reason reason) {
     g->ended = true;
     g->reply->stop_reason = reason;
@@ -52,22 +46,10 @@ static size_t common_prefix(const ew_stream *stream, const int32_t *tokens, size
     return n;
 }
 
-static ew_status prefill_chunk(generation *g, const int32_t *tokens, size_t n, bool last, ew_error *error) {
-    ew_input *inputs = ew_allocate(n, sizeof *inputs);
-    if (!inputs) {
-        return ew_fail_memory(error, n * sizeof *inputs, "a batch");
-    }
-    for (size_t i = 0; i < n; i++) {
-        inputs[i] = (ew_input){.stream = g->stream, .token = tokens[i], .wants_logits = last && i + 1 == n};
-    }
-    ew_status status = ew_evaluate(g->session, inputs, n, g->logits, NULL, error);
-    free(inputs);
-    return status;
-}
-
 /* Keeps the cells of the longest common prefix, evaluates the rest. The last token is always evaluated: its logits
  * are where the reply begins. */
 static ew_status prefill(generation *g, const int32_t *tokens, size_t n_tokens, ew_error *error) {
+    const ew_source source = ew_engine_source(g->session);
     size_t done = common_prefix(g->stream, tokens, n_tokens);
     done = done == n_tokens ? n_tokens - 1 : done;
     ew_stream_truncate(g->stream, done);
@@ -78,7 +60,8 @@ static ew_status prefill(generation *g, const int32_t *tokens, size_t n_tokens, 
     }
     while (done < n_tokens) {
         size_t n = n_tokens - done < g->session->chunk ? n_tokens - done : g->session->chunk;
-        ew_status status = prefill_chunk(g, tokens + done, n, done + n == n_tokens, error);
+        bool last = done + n == n_tokens;
+        ew_status status = ew_feed_tokens(&source, g->stream, tokens + done, n, last ? g->logits : NULL, NULL, error);
         if (status != EW_OK) {
             return status;
         }
@@ -193,9 +176,9 @@ static ew_status finish_text(generation *g, ew_error *error) {
 }
 
 static ew_status run(generation *g, const int32_t *tokens, size_t n_tokens, ew_error *error) {
-    double start = now();
+    double start = ew_seconds();
     ew_status status = prefill(g, tokens, n_tokens, error);
-    double prefilled = now();
+    double prefilled = ew_seconds();
     while (status == EW_OK && !g->ended) {
         status = advance(g, error);
     }
@@ -207,7 +190,7 @@ static ew_status run(generation *g, const int32_t *tokens, size_t n_tokens, ew_e
         status = finish_text(g, error);
     }
     g->reply->prompt_seconds = prefilled - start;
-    g->reply->reply_seconds = now() - prefilled;
+    g->reply->reply_seconds = ew_seconds() - prefilled;
     return status;
 }
 
