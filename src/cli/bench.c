@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 5, ROWS_MOST = 17, STREAMS_MOST = 64, STEPS_MOST = 4096 };
+enum { ROUNDS = 5, LIST_MOST = 16, ROWS_MOST = 2 * LIST_MOST + 1, STREAMS_MOST = 64, STEPS_MOST = 4096 };
 
 /* A spread or a load above these, and the figures are not called good. */
 static const double SPREAD_GOOD = 0.15, LOAD_GOOD = 0.5;
@@ -23,13 +23,13 @@ typedef struct request {
     const char *file;
     size_t prompt, generate, shared_prefix, context;
     const char *streams;
-    size_t n_threads, group;
-    int scheme, activations;
+    size_t n_threads, group, adapter_rank;
+    int scheme, activations, adapter_storage;
     bool json;
 } request;
 
 typedef struct row {
-    bool prefill;
+    bool prefill, adapted;
     size_t streams, context;
     double tokens_per_step;
     double seconds[STEPS_MOST]; /* of each step, over all rounds */
@@ -45,6 +45,7 @@ typedef struct bench {
     ew_pool *pool; /* for making weights and measuring the machine */
     ew_model *model;
     ew_session *session;
+    ew_adapter *adapter; /* of random values; may be NULL */
     ew_machine machine;
     row *rows; /* [ROWS_MOST] */
     size_t n_rows;
@@ -91,7 +92,7 @@ static ew_status run_prefill(bench *b, row *r, ew_error *error) {
     return status;
 }
 
-/* Streams that share a prefix and then each go their own way up to `context`. */
+/* Streams that share a prefix, made by the model alone, and then each go their own way up to `context`. */
 static ew_status open_streams(bench *b, const row *r, ew_stream **streams, ew_error *error) {
     size_t shared = b->request.shared_prefix;
     ew_status status = ew_stream_open(b->session, &streams[0], error);
@@ -100,6 +101,9 @@ static ew_status open_streams(bench *b, const row *r, ew_stream **streams, ew_er
     }
     for (size_t k = 1; status == EW_OK && k < r->streams; k++) {
         status = ew_stream_fork(streams[0], &streams[k], error);
+    }
+    for (size_t k = 0; status == EW_OK && r->adapted && k < r->streams; k++) {
+        status = ew_stream_set_adapter(streams[k], b->adapter, error);
     }
     for (size_t k = 0; status == EW_OK && k < r->streams && r->context > shared; k++) {
         status = feed(b, streams[k], k, shared, r->context, NULL, error);
@@ -162,13 +166,13 @@ static ew_status run_rounds(bench *b, ew_error *error) {
 
 /* ---- What is measured ---- */
 
-static bool add_row(bench *b, bool prefill, size_t streams) {
+static bool add_row(bench *b, bool prefill, size_t streams, bool adapted) {
     const request *q = &b->request;
-    if (b->n_rows == ROWS_MOST || streams == 0 || streams > STREAMS_MOST) {
+    if (streams == 0 || streams > STREAMS_MOST) {
         return false;
     }
     row *r = &b->rows[b->n_rows++];
-    *r = (row){.prefill = prefill, .streams = streams, .context = prefill ? q->prompt : q->context};
+    *r = (row){.prefill = prefill, .adapted = adapted, .streams = streams, .context = prefill ? q->prompt : q->context};
     if (prefill) {
         r->tokens_per_step = (double)q->prompt;
         r->cost = ew_model_step_cost(b->model, q->prompt, 1, q->prompt);
@@ -177,15 +181,22 @@ static bool add_row(bench *b, bool prefill, size_t streams) {
     size_t own = q->context - q->shared_prefix + q->generate / 2;
     r->tokens_per_step = (double)streams;
     r->cost = ew_model_step_cost(b->model, streams, streams, q->shared_prefix + streams * own);
+    if (adapted) {
+        ew_step_cost more = ew_adapter_step_cost(b->adapter, streams);
+        r->cost.bytes += more.bytes;
+        r->cost.macs += more.macs;
+    }
     return true;
 }
 
-/* "1,2,4" into rows. */
+/* "1,2,4" into rows; with an adapter each of them twice, without it and with it. */
 static bool add_stream_rows(bench *b, const char *list) {
+    size_t n_listed = 0;
     for (const char *at = list;; at++) {
         char *end;
         unsigned long n = strtoul(at, &end, 10);
-        if (*at < '0' || *at > '9' || (*end && *end != ',') || !add_row(b, false, n)) {
+        if (n_listed++ == LIST_MOST || *at < '0' || *at > '9' || (*end && *end != ',') ||
+            !add_row(b, false, n, false) || (b->adapter && !add_row(b, false, n, true))) {
             return false;
         }
         if (!*end) {
@@ -228,6 +239,11 @@ static ew_status open_all(bench *b, ew_error *error) {
     if (status == EW_OK) {
         status = open_model(b, error);
     }
+    if (status == EW_OK && b->request.adapter_rank > 0) {
+        static const ew_adapter_storage storages[] = {EW_ADAPTER_INT8, EW_ADAPTER_F16, EW_ADAPTER_F32};
+        status = ew_synthetic_adapter(b->model, b->request.adapter_rank, 1, storages[b->request.adapter_storage],
+                                      &b->adapter, error);
+    }
     if (status == EW_OK) {
         ew_session_options options = EW_SESSION_OPTIONS_INIT;
         options.n_threads = b->request.n_threads;
@@ -253,6 +269,7 @@ static ew_status open_all(bench *b, ew_error *error) {
 static void close_all(bench *b) {
     ew_interrupt_watch(NULL);
     ew_session_close(b->session);
+    ew_adapter_unload(b->adapter);
     ew_model_close(b->model);
     ew_pool_destroy(b->pool);
     free(b->inputs);
@@ -284,6 +301,10 @@ static const char *shape_name(const bench *b) {
     return b->request.file ? b->request.file : ew_synthetic_shape_name((size_t)b->request.shape);
 }
 
+static size_t rank_of(const bench *b, const row *r) {
+    return r->adapted ? b->request.adapter_rank : 0;
+}
+
 /* Why the figures are not good, or NULL. */
 static const char *complaint(const bench *b) {
     double most = 0;
@@ -306,13 +327,15 @@ static void print_table(const bench *b) {
                ? 8 * ew_model_step_cost(b->model, 1, 1, 0).bytes / ew_model_step_cost(b->model, 1, 1, 0).macs
                : 0,
            b->model->weights.activations == EW_ACTIVATION_INT16 ? "INT16" : "INT8");
-    printf("phase    streams  context  tokens/s    step ms  spread  MB/step   GMAC/step  limit ms  share  checksum\n");
+    printf("phase    streams  context  rank  tokens/s    step ms  spread  MB/step   GMAC/step  limit ms  share  "
+           "checksum\n");
     for (size_t i = 0; i < b->n_rows; i++) {
         row *r = &b->rows[i];
         summary s = summarize(b, r);
-        printf("%-8s %7zu  %7zu  %8.1f  %9.3f  %5.1f%%  %7.1f  %10.3f  %8.3f  %4.0f%%  %016llx\n",
-               r->prefill ? "prefill" : "decode", r->streams, r->context, s.tokens_per_s, s.step_ms, s.spread * 100,
-               r->cost.bytes * 1e-6, r->cost.macs * 1e-9, s.limit_ms, s.share * 100, (unsigned long long)r->checksum);
+        printf("%-8s %7zu  %7zu  %4zu  %8.1f  %9.3f  %5.1f%%  %7.1f  %10.3f  %8.3f  %4.0f%%  %016llx\n",
+               r->prefill ? "prefill" : "decode", r->streams, r->context, rank_of(b, r), s.tokens_per_s, s.step_ms,
+               s.spread * 100, r->cost.bytes * 1e-6, r->cost.macs * 1e-9, s.limit_ms, s.share * 100,
+               (unsigned long long)r->checksum);
     }
     const char *why = complaint(b);
     if (why) {
@@ -332,7 +355,7 @@ static json_t *row_json(const bench *b, row *r) {
     ew_json_put(&object, "group", json_integer((json_int_t)b->model->weights.layers[0].q.group));
     ew_json_put(&object, "activations",
                 json_string(b->model->weights.activations == EW_ACTIVATION_INT16 ? "int16" : "int8"));
-    ew_json_put(&object, "adapter_rank", json_integer(0));
+    ew_json_put(&object, "adapter_rank", json_integer((json_int_t)rank_of(b, r)));
     ew_json_put(&object, "tokens_per_s", json_real(s.tokens_per_s));
     ew_json_put(&object, "step_ms", json_real(s.step_ms));
     ew_json_put(&object, "spread", json_real(s.spread));
@@ -370,6 +393,7 @@ static ew_status print_json(const bench *b, ew_error *error) {
 }
 
 static const char examples[] = "  edgewise bench --shape qwen2.5-0.5b\n"
+                               "  edgewise bench --shape qwen2.5-1.5b --adapter-rank 128 --streams 1\n"
                                "  edgewise bench -m smollm2.gguf --streams 1,8 --context 1024 --shared-prefix 512\n"
                                "  EDGEWISE_ISA=avx2 edgewise bench --shape qwen2.5-1.5b --activations int8 --json\n";
 
@@ -378,7 +402,7 @@ static int run(bench *b, const ew_command *command) {
     ew_status status = open_all(b, &error);
     if (status == EW_OK) {
         if (b->request.prompt > 0) {
-            add_row(b, true, 1);
+            add_row(b, true, 1, false);
         }
         if (b->request.generate > 0 && !add_stream_rows(b, b->request.streams)) {
             close_all(b);
@@ -405,6 +429,7 @@ int ew_cli_bench(int argc, char **argv) {
     request *q = &b.request;
     static const char *const schemes[] = {"symmetric", "offset", "int8", NULL}, *const types[] = {"int16", "int8",
                                                                                                   NULL};
+    static const char *const storages[] = {"int8", "f16", "f32", NULL};
     const char *names[16] = {0};
     for (size_t i = 0; i < 15 && ew_synthetic_shape_name(i); i++) {
         names[i] = ew_synthetic_shape_name(i);
@@ -429,6 +454,11 @@ int ew_cli_bench(int argc, char **argv) {
         {"group", 0, EW_OPTION_COUNT, &q->group, .argument = "N", .help = "inputs a scale: 32, 64, 128, 0 (32)"},
         {"scheme", 0, EW_OPTION_CHOICE, &q->scheme, .help = "weights of a shape (symmetric)", .choices = schemes},
         {"activations", 0, EW_OPTION_CHOICE, &q->activations, .help = "of a shape (int16)", .choices = types},
+        {"adapter-rank", 0, EW_OPTION_COUNT, &q->adapter_rank, .argument = "N",
+         .help = "decode rows also with an adapter of this rank on all layers, of random values; 0: without (0)",
+         .most = 4096},
+        {"adapter-storage", 0, EW_OPTION_CHOICE, &q->adapter_storage, .help = "of this adapter (int8)",
+         .choices = storages},
         {"json", 0, EW_OPTION_FLAG, &q->json, .help = "print one JSON object"},
     };
     const ew_command command = {"bench",

@@ -7,6 +7,7 @@
 
 static const char *const weights_names[] = {"auto", "f32", "bf16", NULL};
 static const char *const kv_names[] = {"auto", "int8", "f32", NULL};
+static const char *const storage_names[] = {"keep", "f32", "f16", "int8", NULL};
 
 enum { MOST_TEMPLATES = 31 };
 
@@ -58,6 +59,43 @@ void ew_engine_option_table(ew_engine *engine, ew_option *table) {
     }
 }
 
+void ew_adapter_option_table(ew_engine *engine, ew_option *table) {
+    const ew_option options[EW_ADAPTER_OPTIONS] = {
+        {.name = "adapter",
+         .type = EW_OPTION_TEXT,
+         .value = &engine->adapter_path,
+         .argument = "PATH",
+         .help = "a LoRA adapter: a PEFT folder or a LoRA GGUF file"},
+        {.name = "adapter-storage",
+         .type = EW_OPTION_CHOICE,
+         .value = &engine->adapter_storage,
+         .choices = storage_names,
+         .help = "how its matrices are held; keep: as the file has them"},
+    };
+    for (size_t i = 0; i < EW_ADAPTER_OPTIONS; i++) {
+        table[i] = options[i];
+    }
+}
+
+static ew_status load_adapter(ew_engine *engine, ew_error *error) {
+    ew_adapter_options options = EW_ADAPTER_OPTIONS_INIT;
+    ew_adapter_info info = {.size = sizeof info};
+    if (!engine->adapter_path) {
+        return EW_OK;
+    }
+    options.storage = (ew_adapter_storage)engine->adapter_storage;
+    ew_status status = ew_adapter_load(engine->model, engine->adapter_path, &options, &engine->adapter, error);
+    if (status != EW_OK) {
+        return status;
+    }
+    ew_adapter_describe(engine->adapter, &info);
+    if (info.other_weights) {
+        fprintf(stderr, "edgewise: %s was trained on other weights of this model (another quantization)\n",
+                engine->adapter_path);
+    }
+    return EW_OK;
+}
+
 static ew_status open_model(ew_engine *engine, const char *path, ew_error *error) {
     ew_model_options options = EW_MODEL_OPTIONS_INIT;
     options.weights = (ew_weights)engine->weights;
@@ -82,6 +120,9 @@ static ew_status open_model(ew_engine *engine, const char *path, ew_error *error
 
 ew_status ew_engine_open(ew_engine *engine, const char *path, bool runs, ew_error *error) {
     ew_status status = open_model(engine, path, error);
+    if (status == EW_OK) {
+        status = load_adapter(engine, error);
+    }
     if (status != EW_OK || !runs) {
         return status;
     }
@@ -102,7 +143,9 @@ void ew_engine_close(ew_engine *engine) {
     ew_interrupt_watch(NULL);
     ew_stream_close(engine->stream);
     ew_session_close(engine->session);
+    ew_adapter_unload(engine->adapter);
     ew_model_close(engine->model);
+    engine->adapter = NULL;
     engine->stream = NULL;
     engine->session = NULL;
     engine->model = NULL;

@@ -17,7 +17,7 @@ enum { DEFAULT_CHUNK = 128, DEFAULT_TOP = 5 };
 typedef struct request {
     ew_engine engine;
     const char *ids, *ids_file, *prompt, *output;
-    size_t top;
+    size_t top, adapter_from;
     bool specials, json;
 } request;
 
@@ -185,6 +185,23 @@ static ew_status begin_output(const request *asked, const run_state *state, ew_s
     return ew_safetensors_writer_begin(writer, error);
 }
 
+/* The next tokens, at most a chunk, `from` being the first: a chunk ends where the adapter begins. */
+static ew_status next_chunk(const request *asked, run_state *state, size_t from, size_t *count, ew_error *error) {
+    const ew_engine *engine = &asked->engine;
+    size_t border = asked->adapter_from;
+    ew_status status = EW_OK;
+    *count = state->n - from < state->chunk ? state->n - from : state->chunk;
+    if (engine->adapter && from == border) {
+        status = ew_stream_set_adapter(engine->stream, engine->adapter, error);
+    } else if (engine->adapter && from < border && border - from < *count) {
+        *count = border - from;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        state->inputs[i] = (ew_input){engine->stream, state->tokens[from + i], true};
+    }
+    return status;
+}
+
 /* Evaluates chunk by chunk; logits go where they were asked for, so that only one chunk of them is in memory.
  */
 static ew_status evaluate(const request *asked, run_state *state, ew_safetensors_writer *writer,
@@ -194,13 +211,12 @@ static ew_status evaluate(const request *asked, run_state *state, ew_safetensors
     ew_progress progress;
     ew_status status = EW_OK;
     ew_progress_begin(&progress, "evaluating", "tokens", state->n);
-    for (size_t from = 0; from < state->n && status == EW_OK; from += state->chunk) {
-        size_t count = state->n - from < state->chunk ? state->n - from : state->chunk;
+    for (size_t from = 0, count; from < state->n && status == EW_OK; from += count) {
         float *hidden = state->hidden ? state->hidden + from * engine->info.d_model : NULL;
-        for (size_t i = 0; i < count; i++) {
-            state->inputs[i] = (ew_input){engine->stream, state->tokens[from + i], true};
+        status = next_chunk(asked, state, from, &count, error);
+        if (status == EW_OK) {
+            status = ew_evaluate(engine->session, state->inputs, count, state->logits, hidden, error);
         }
-        status = ew_evaluate(engine->session, state->inputs, count, state->logits, hidden, error);
         if (status == EW_OK && writer) {
             status = ew_safetensors_writer_data(writer, state->logits, count * vocab * sizeof(float), error);
         }
@@ -281,8 +297,9 @@ static const char examples[] =
 
 int ew_cli_logits(int argc, char **argv) {
     request asked = {.top = DEFAULT_TOP};
-    enum { OWN = 8 };
-    ew_option options[OWN + EW_ENGINE_OPTIONS] = {
+    enum { OWN = 9 };
+    bool from_given = false;
+    ew_option options[OWN + EW_ADAPTER_OPTIONS + EW_ENGINE_OPTIONS] = {
         {.name = "ids",
          .type = EW_OPTION_TEXT,
          .value = &asked.ids,
@@ -318,6 +335,13 @@ int ew_cli_logits(int argc, char **argv) {
          .most = 1000,
          .help = "likeliest next tokens shown of each position, 5"},
         {.name = "json", .type = EW_OPTION_FLAG, .value = &asked.json, .help = "print one JSON object"},
+        {.name = "adapter-from",
+         .type = EW_OPTION_COUNT,
+         .value = &asked.adapter_from,
+         .given = &from_given,
+         .argument = "N",
+         .most = 1 << 30,
+         .help = "the position from which on --adapter works, 0"},
         {.name = "output",
          .letter = 'o',
          .type = EW_OPTION_TEXT,
@@ -326,7 +350,8 @@ int ew_cli_logits(int argc, char **argv) {
          .help = "write `logits` [n, vocab] and `hidden` [n, d] (after the final norm), both F32, as "
                  "safetensors"},
     };
-    ew_engine_option_table(&asked.engine, options + OWN);
+    ew_adapter_option_table(&asked.engine, options + OWN);
+    ew_engine_option_table(&asked.engine, options + OWN + EW_ADAPTER_OPTIONS);
     const ew_command command = {
         .name = "logits",
         .positionals = "MODEL (--ids 1,2,3 | --ids-file FILE | --prompt TEXT)",
@@ -346,6 +371,9 @@ int ew_cli_logits(int argc, char **argv) {
     }
     if ((asked.ids != NULL) + (asked.ids_file != NULL) + (asked.prompt != NULL) != 1) {
         return ew_usage_error(&command, "one of --ids, --ids-file and --prompt is needed");
+    }
+    if (from_given && !asked.engine.adapter_path) {
+        return ew_usage_error(&command, "--adapter-from goes with --adapter");
     }
     return ew_cli_finish(show_logits(&asked, positionals[0]));
 }

@@ -29,3 +29,8 @@ ew_step_cost ew_model_step_cost(const ew_model *model, size_t n_tokens, size_t n
     }
     return cost;
 }
+
+ew_step_cost ew_adapter_step_cost(const ew_adapter *adapter, size_t n_tokens) {
+    return (ew_step_cost){.bytes = (double)adapter->info.bytes,
+                          .macs = (double)adapter->info.n_values * (double)n_tokens};
+}

@@ -73,6 +73,16 @@ cmp -s "$work/first" "$work/scalar" || problem "the scalar kernels computed othe
 code 0 bench -m "$file" $short --prompt 0
 json '.rows | map(.phase) == ["decode", "decode"]'
 
+# With an adapter: each decode row also with it, one scale a row and rows of 16 in what is read.
+code 0 bench -m "$file" $short --shared-prefix 4 --adapter-rank 6
+json '.rows | map([.phase, .streams, .adapter_rank]) ==
+    [["prefill", 1, 0], ["decode", 1, 0], ["decode", 1, 6], ["decode", 3, 0], ["decode", 3, 6]]'
+json '.rows | (.[2].macs_per_step - .[1].macs_per_step) * 3 == .[4].macs_per_step - .[3].macs_per_step'
+json '.rows | .[2].bytes_per_step - .[1].bytes_per_step == .[4].bytes_per_step - .[3].bytes_per_step'
+json '.rows | .[2].bytes_per_step > .[1].bytes_per_step and .[2].checksum != .[1].checksum'
+code 0 bench -m "$file" $short --shared-prefix 4 --adapter-rank 6 --adapter-storage f32 --streams 1
+json '.rows | map(.adapter_rank) == [0, 0, 6]'
+
 # Command lines that make no sense, and files that are none.
 code 2 bench --shape nonsense
 has "$err" "--shape is one of smollm2-135m|"
