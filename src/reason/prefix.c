@@ -73,11 +73,7 @@ ew_status ew_prefix_append(ew_prefix *prefix, const ew_source *source, const int
 
 /* How many tokens can stay: with their cells, and pooled if they have to be. */
 static size_t common_length(ew_prefix *prefix, const int32_t *tokens, size_t n_tokens, bool wants_logits) {
-    const ew_stream *stream = prefix->stream;
-    size_t n = 0, most = wants_logits ? n_tokens - 1 : n_tokens;
-    while (n < stream->length && n < most && stream->tokens[n] == tokens[n]) {
-        n++;
-    }
+    size_t n = ew_stream_common_prefix(prefix->stream, tokens, wants_logits ? n_tokens - 1 : n_tokens);
     if (prefix->pooling.d_model > 0) {
         n = n < prefix->pooling.n_tokens ? n : prefix->pooling.n_tokens;
         n = ew_pooling_rewind(&prefix->pooling, n);

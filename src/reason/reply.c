@@ -38,19 +38,11 @@ static void end(generation *g, ew_stop_reason reason) {
 
 /* ---- Prompt ---- */
 
-static size_t common_prefix(const ew_stream *stream, const int32_t *tokens, size_t n_tokens) {
-    size_t n = 0;
-    while (n < stream->length && n < n_tokens && stream->tokens[n] == tokens[n]) {
-        n++;
-    }
-    return n;
-}
-
 /* Keeps the cells of the longest common prefix, evaluates the rest. The last token is always evaluated: its logits
  * are where the reply begins. */
 static ew_status prefill(generation *g, const int32_t *tokens, size_t n_tokens, ew_error *error) {
     const ew_source source = ew_engine_source(g->session);
-    size_t done = common_prefix(g->stream, tokens, n_tokens);
+    size_t done = ew_stream_common_prefix(g->stream, tokens, n_tokens);
     done = done == n_tokens ? n_tokens - 1 : done;
     ew_stream_truncate(g->stream, done);
     g->reply->n_prompt_tokens = n_tokens;

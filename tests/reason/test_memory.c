@@ -42,6 +42,21 @@ static ew_status answer(ew_session *session, ew_error *error) {
     return status;
 }
 
+/* Several streams that think where the model can, and vote. */
+static ew_status answer_by_policy(ew_session *session, ew_error *error) {
+    static const ew_message question = {"user", "Hello!", 6};
+    ew_policy policy = EW_POLICY_INIT;
+    ew_answer_result result;
+    policy.streams = 2;
+    policy.thinking_budget = policy.answer_tokens = 3;
+    policy.sampling.temperature = 0.7f;
+    policy.sampling.repetition_penalty = 1.2f;
+    policy.log_probabilities = true;
+    ew_status status = ew_answer(session, &question, 1, &policy, NULL, &result, error);
+    ew_answer_result_free(&result);
+    return status;
+}
+
 static ew_status use_model(void *context, ew_error *error) {
     const scenario *s = context;
     ew_model_options options = EW_MODEL_OPTIONS_INIT;
@@ -57,6 +72,9 @@ static ew_status use_model(void *context, ew_error *error) {
     }
     if (status == EW_OK) {
         status = answer(session, error);
+    }
+    if (status == EW_OK) {
+        status = answer_by_policy(session, error);
     }
     ew_session_close(session);
     ew_model_close(model);
