@@ -33,7 +33,8 @@ enum {
     BIT_AVX512DQ = 17,
     BIT_AVX512BW = 30,
     BIT_AVX512VL = 31,
-    /* leaf 7.0 ecx */ BIT_AVX512VNNI = 11,
+    /* leaf 7.0 ecx */ BIT_GFNI = 8,
+    BIT_AVX512VNNI = 11,
     /* leaf 7.0 edx */ BIT_AMX_TILE = 24,
     BIT_AMX_INT8 = 25,
     /* leaf 7.1 eax */ BIT_AVXVNNI = 4,
@@ -94,7 +95,8 @@ static bool runs_amx(void) {
     enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 };
     cpu_words cpu = read_cpu();
     return runs_avx512() && (cpu.state & STATE_AMX) == STATE_AMX && has(cpu.edx7, BIT_AMX_TILE) &&
-           has(cpu.edx7, BIT_AMX_INT8) && syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+           has(cpu.edx7, BIT_AMX_INT8) && has(cpu.ecx7, BIT_GFNI) &&
+           syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
 #else
     return false;
 #endif

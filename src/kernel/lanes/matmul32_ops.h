@@ -23,13 +23,14 @@ LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape
 enum { PREFETCH_BLOCKS = 16 };
 
 /* Weights come from memory once, with the first tokens: ask for them `ahead` blocks before, which near the end of the
- * tiles is in the next ones. The address may lie beyond the matrix; a prefetch of it does nothing. */
+ * tiles is in the next ones. They come into the second cache: the first holds the inputs. The address may lie beyond
+ * the matrix; a prefetch of it does nothing. */
 LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t block, size_t ahead, size_t block_bytes) {
     size_t wanted = block + ahead;
     wanted = wanted < tile->n_blocks ? wanted : wanted + (size_t)(n_tiles - 1) * tile->n_blocks;
     uintptr_t at = (uintptr_t)tile->codes + wanted * block_bytes;
     for (size_t line = 0; line < block_bytes; line += 64) {
-        __builtin_prefetch((const void *)(at + line));
+        __builtin_prefetch((const void *)(at + line), 0, 2);
     }
 }
 

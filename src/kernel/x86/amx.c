@@ -21,10 +21,7 @@ static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, c
 
 enum {
     AMX_BATCH = 128, /* tokens for which a tile of weights is unpacked once */
-    AMX_MANY = 32,   /* from here on whole groups of 16 tokens need no panels */
-    /* Below these VNNI is as fast. */
-    AMX_FEWEST_INT16 = 8,
-    AMX_FEWEST_INT8 = 16
+    AMX_MANY = 32    /* from here on whole groups of 16 tokens need no panels */
 };
 
 /* What one scale covers: a block, several, or the whole row. */
@@ -340,17 +337,22 @@ static void many_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, 
     }
 }
 
+/* Whether n tokens fill their panels well enough: VNNI is as fast as a panel of which a quarter (INT8: an eighth) is
+ * empty. */
+static bool few_pay(ew_activation_type type, size_t n) {
+    bool wide = type == EW_ACTIVATION_INT16;
+    size_t panel = wide || n <= 8 ? 8 : 16, rows = (n + panel - 1) / panel * panel;
+    return n > 0 && (rows - n) * (wide ? 4 : 8) <= rows;
+}
+
 /* Many tokens in groups of 16 as they lie, what is left over in panels or with VNNI. */
 static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x, float *y,
                        size_t y_stride) {
     size_t whole = x->n_tokens < AMX_MANY ? 0 : x->n_tokens / AMX_TOKENS * AMX_TOKENS;
     ew_activations rest = ew_activations_rows(x, whole, x->n_tokens - whole);
-    size_t fewest = x->type == EW_ACTIVATION_INT16 ? AMX_FEWEST_INT16 : AMX_FEWEST_INT8;
-    bool few = rest.n_tokens >= fewest && w->group == EW_BLOCK_COLS;
-    if (whole > 0 || few) {
-        configure_tiles();
-    }
+    bool few = few_pay(x->type, rest.n_tokens) && w->group == EW_BLOCK_COLS;
     if (whole > 0) {
+        configure_tiles(1);
         many_matmul(w, tile_begin, tile_end, x, whole, y, y_stride);
     }
     if (few) {

@@ -26,14 +26,15 @@ typedef struct {
     uint8_t rows[16];
 } tile_configuration;
 
-static void configure_tiles(void) {
+/* For products over one or two blocks. */
+static void configure_tiles(size_t blocks) {
     tile_configuration configuration = {.palette = 1};
     for (int i = SUMS_HI; i < WEIGHTS; i++) {
         configuration.rows[i] = AMX_TOKENS;
-        configuration.column_bytes[i] = i < INPUTS_HI ? 64 : 32;
+        configuration.column_bytes[i] = i < INPUTS_HI ? 64 : (uint16_t)(blocks * EW_BLOCK_COLS);
     }
     for (int i = WEIGHTS; i <= NEXT_WEIGHTS; i++) {
-        configuration.rows[i] = 8;
+        configuration.rows[i] = (uint8_t)(8 * blocks);
         configuration.column_bytes[i] = 64;
     }
     _tile_loadconfig(&configuration);
@@ -46,14 +47,21 @@ LANES_INLINE void memory_is_read(void) {
 
 typedef int32_t amx_sums[AMX_TOKENS][16];
 
+/* One nibble of every byte, low or high, less the format's bias, as signed bytes: an affine map of the byte's bits. Bit i
+ * of the result is the parity of the byte and mask i, which stands in byte 7 - i of the matrix, inverted where the
+ * constant has a 1: symmetric codes 0..15 become -8..7 by copying their inverted highest bit upwards. */
+#define SIGNED_NIBBLES(bytes, high, format)                                                                            \
+    ((format) == EW_MATRIX_INT4_SYMMETRIC                                                                              \
+         ? _mm512_gf2p8affine_epi64_epi8(bytes, _mm512_set1_epi64(0x0102040808080808LL << ((high) ? 4 : 0)), 0xf8)     \
+         : _mm512_gf2p8affine_epi64_epi8(bytes, _mm512_set1_epi64(0x0102040800000000LL << ((high) ? 4 : 0)), 0))
+
 /* Unpacked codes of a span as signed bytes, INT4 only. */
 LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end, ew_matrix_format format, int8_t *out) {
-    __m512i bias = _mm512_set1_epi8(format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0);
     for (size_t block = begin; block < end; block++, out += AMX_BLOCK) {
-        bytes64 w[8];
-        unpack_block(tile, block, format, w);
-        for (int v = 0; v < 8; v++) {
-            _mm512_store_si512(out + v * 64, _mm512_sub_epi8(w[v], bias));
+        for (int v = 0; v < 4; v++) {
+            bytes64 both = bytes_load(tile->codes + block * INT4_BLOCK_BYTES + v * 64);
+            _mm512_store_si512(out + v * 64, SIGNED_NIBBLES(both, false, format));
+            _mm512_store_si512(out + (v + 4) * 64, SIGNED_NIBBLES(both, true, format));
         }
     }
 }
