@@ -1,8 +1,10 @@
-/* edgewise inspect: what is in a model, and what it will cost in memory. */
+/* edgewise inspect: what is in a model, and what it will cost in memory; or in an adapter. */
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#include "cli/inspect_adapter.h"
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
+#include "format/adapter.h"
 #include "quant/inspect.h"
 #include "text/chat_template.h"
 
@@ -228,6 +230,7 @@ static ew_status print_json(const subject *s, ew_error *error) {
 
 static size_t context;
 static bool check, as_json;
+static const char *base;
 
 static const ew_option option_table[] = {
     {"context", 0, EW_OPTION_COUNT, &context, .argument = "N",
@@ -236,17 +239,21 @@ static const ew_option option_table[] = {
     {"check", 0, EW_OPTION_FLAG, &check,
      .help = "read every value: NaN, infinity and damaged files are errors; also computes the source "
              "fingerprint"},
+    {"base", 0, EW_OPTION_TEXT, &base, .argument = "MODEL",
+     .help = "of an adapter: the model that it must fit"},
     {"json", 0, EW_OPTION_FLAG, &as_json, .help = "print one JSON object"},
 };
 
 static const char examples[] = "  edgewise inspect smollm2.gguf --context 4096\n"
                                "  edgewise inspect smollm2.gguf --check\n"
-                               "  edgewise inspect Qwen2.5-1.5B-Instruct --json\n";
+                               "  edgewise inspect Qwen2.5-1.5B-Instruct --json\n"
+                               "  edgewise inspect reasoning-adapter.gguf --base smollm2.gguf\n";
 
 static const ew_command command = {"inspect",
-                                   "MODEL",
+                                   "MODEL|ADAPTER",
                                    "Tell what is in an Edgewise file, another GGUF file or a Hugging Face "
-                                   "folder, and the memory that it needs.",
+                                   "folder, and the memory that it\n"
+                                   "needs; or in a LoRA adapter (a PEFT folder, a LoRA GGUF file).",
                                    examples,
                                    option_table,
                                    sizeof option_table / sizeof *option_table,
@@ -261,6 +268,13 @@ int ew_cli_inspect(int argc, char **argv) {
     }
     subject s = {0};
     ew_error error;
+    if (ew_adapter_is(positionals[0])) {
+        bool told = ew_inspect_adapter(positionals[0], base, as_json, &error) == EW_OK;
+        return ew_cli_finish(told ? EW_EXIT_OK : ew_cli_fail(&error));
+    }
+    if (base) {
+        return ew_usage_error(&command, "--base goes with an adapter, which %s is not", positionals[0]);
+    }
     ew_status status = open_subject(positionals[0], &s, check, &error);
     if (status == EW_OK) {
         s.context = context > 0 ? context : ew_checkpoint_config(s.checkpoint)->context_length;

@@ -62,7 +62,8 @@ typedef struct ew_adapter_file ew_adapter_file;
 /* Opens a folder with adapter_config.json or a GGUF file of type adapter, for a base of this configuration: every
  * matrix must exist there in this shape, what the file says it adapts must be there, all values must be finite (all of
  * them are read). Errors: EW_ERROR_UNSUPPORTED names what Edgewise does not do (DoRA, modules_to_save, ...);
- * EW_ERROR_FORMAT says how many matrices do not fit and which is the first; EW_ERROR_IO. */
+ * EW_ERROR_FORMAT says how many matrices do not fit and which is the first; EW_ERROR_IO. `base` NULL: to look at only;
+ * nothing is compared, and the rows of B stand in the order of the file. */
 ew_status ew_adapter_open(const char *path, const ew_config *base, ew_adapter_file **out, ew_error *error);
 void ew_adapter_close(ew_adapter_file *file); /* NULL is fine */
 

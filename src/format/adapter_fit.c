@@ -52,6 +52,9 @@ static ew_status compare(const ew_lora *adapter, const ew_config *base, const ew
 }
 
 ew_status ew_adapter_fit(const ew_lora *adapter, const ew_config *base, const char *path, ew_error *error) {
+    if (!base) {
+        return EW_OK;
+    }
     for (size_t i = 0; i < adapter->n_invocation_tokens; i++) {
         if (adapter->invocation_tokens[i] < 0 || (size_t)adapter->invocation_tokens[i] >= base->vocab_size) {
             return ew_fail(error, EW_ERROR_FORMAT, "%s: invocation token %d is not in the base's vocabulary of %zu",

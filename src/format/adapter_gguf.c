@@ -27,7 +27,7 @@ static ew_status check_kind(const ew_adapter_file *file, const ew_config *base, 
         return ew_fail(error, EW_ERROR_UNSUPPORTED, "%s is an adapter of version %u; this build reads version %d",
                        file->path, version, EW_ADAPTER_VERSION);
     }
-    if (!ew_string_is(architecture, ew_architecture_name(base->architecture))) {
+    if (base && !ew_string_is(architecture, ew_architecture_name(base->architecture))) {
         int shown = (int)(architecture.length < 60 ? architecture.length : 60);
         return ew_fail(error, EW_ERROR_FORMAT, "%s is an adapter for a %.*s model, the base is %s", file->path, shown,
                        architecture.data, ew_architecture_name(base->architecture));
@@ -64,7 +64,7 @@ static ew_status fail_tensor(const ew_adapter_file *file, const char *name, ew_e
 
 static ew_status read_pieces(ew_adapter_file *file, const ew_config *base, ew_error *error) {
     size_t count = ew_gguf_tensor_count(file->gguf);
-    bool llama = base->architecture == EW_ARCHITECTURE_LLAMA;
+    bool llama = base && base->architecture == EW_ARCHITECTURE_LLAMA;
     ew_status status = ew_adapter_allocate_pieces(file, count, error);
     for (size_t i = 0; i < count && status == EW_OK; i++) {
         const ew_gguf_tensor *tensor = ew_gguf_tensor_at(file->gguf, i);

@@ -51,7 +51,7 @@ ew_status ew_adapter_from_peft(ew_string config, ew_safetensors *weights, const 
 ew_status ew_adapter_from_gguf(ew_gguf *gguf, const char *path, const ew_config *base, ew_adapter_file **out,
                                ew_error *error);
 
-/* Refuses what does not belong to the base: how many of the targets and which is the first. */
+/* Refuses what does not belong to the base (NULL: anything does): how many of the targets and which is the first. */
 ew_status ew_adapter_fit(const ew_lora *adapter, const ew_config *base, const char *path, ew_error *error);
 
 /* The longest row of any factor, at least 1. */

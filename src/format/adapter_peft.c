@@ -327,7 +327,7 @@ static ew_status check_complete(const ew_adapter_file *file, const peft_rules *r
     ew_expected *expected = NULL;
     size_t count = 0, missing = 0;
     ew_linear linear, first = {0};
-    if (!ew_module_choice_given(&rules->choice)) {
+    if (!base || !ew_module_choice_given(&rules->choice)) {
         return EW_OK;
     }
     ew_status status = ew_expect_tensors(base, &expected, &count, error);

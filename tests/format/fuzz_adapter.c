@@ -87,5 +87,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             ew_adapter_close(file);
         }
     }
+    if (open_input(data, size, NULL, &file) == EW_OK) { /* to look at only: any size will do */
+        const ew_lora *adapter = ew_adapter_file_content(file);
+        for (size_t i = 0; i < adapter->n_targets; i++) {
+            require(ew_lora_find(adapter, adapter->targets[i].name) == &adapter->targets[i]);
+        }
+        ew_adapter_close(file);
+    }
     return 0;
 }
