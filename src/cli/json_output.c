@@ -50,14 +50,31 @@ void ew_json_put(json_t **object, const char *key, json_t *value) {
     }
 }
 
-ew_status ew_json_print(json_t *object, ew_error *error) {
+/* NULL when memory is out; releases the object. */
+static char *written(json_t *object) {
     char *line =
         object ? json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(object);
+    return line;
+}
+
+ew_status ew_json_print(json_t *object, ew_error *error) {
+    char *line = written(object);
     if (!line) {
         return ew_fail(error, EW_ERROR_MEMORY, "out of memory while writing JSON");
     }
     puts(line); /* ew_cli_finish looks whether it was written */
     free(line);
     return EW_OK;
+}
+
+ew_status ew_json_append_line(json_t *object, ew_buffer *lines, ew_error *error) {
+    char *line = written(object);
+    if (line) {
+        ew_buffer_append_text(lines, line);
+        ew_buffer_append_text(lines, "\n");
+    }
+    bool failed = !line || lines->failed;
+    free(line);
+    return failed ? ew_fail(error, EW_ERROR_MEMORY, "out of memory while writing JSON") : EW_OK;
 }

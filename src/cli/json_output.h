@@ -2,6 +2,7 @@
 #ifndef EW_CLI_JSON_OUTPUT_H
 #define EW_CLI_JSON_OUTPUT_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 #include <jansson.h>
@@ -17,5 +18,8 @@ void ew_json_put(json_t **object, const char *key, json_t *value);
 
 /* Prints one line and releases the object; a NULL one is EW_ERROR_MEMORY. Numbers with all their digits. */
 ew_status ew_json_print(json_t *object, ew_error *error);
+
+/* The same line appended to a buffer. */
+ew_status ew_json_append_line(json_t *object, ew_buffer *lines, ew_error *error);
 
 #endif

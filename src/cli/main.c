@@ -21,6 +21,7 @@ static const subcommand subcommands[] = {
     {"logits", ew_cli_logits, "show what a model says at every position of a sequence"},
     {"perplexity", ew_cli_perplexity, "measure how well a model predicts a text"},
     {"grade", ew_cli_grade, "grade answers against the right ones"},
+    {"sample", ew_cli_sample, "answer problems several times and grade the replies"},
     {"bench", ew_cli_bench, "measure speed beside what the machine allows"},
 #ifdef EW_WITH_TRAIN
     {"train", ew_cli_train, "train something"},

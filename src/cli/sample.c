@@ -1,0 +1,308 @@
+/* edgewise sample: several replies to each problem of a file, graded, one JSON line each. */
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/engine.h"
+#include "cli/interrupt.h"
+#include "cli/json_output.h"
+#include "cli/progress.h"
+#include "cli/sample_file.h"
+#include "format/json.h"
+#include "format/lines.h"
+#include "text/problem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const mode_names[] = {"auto", "on", "off", NULL};
+static const char *const verdict_names[] = {"wrong", "right", "none"};
+
+typedef struct request {
+    ew_engine engine;
+    const char *problems, *output, *system;
+    size_t n_samples, limit, skip;
+    int mode;
+    size_t thinking_budget, answer_tokens, top_k;
+    bool has_thinking_budget, has_temperature, has_top_p, has_top_k, tell_budget;
+    double temperature, top_p;
+    uint64_t seed;
+} request;
+
+typedef struct totals {
+    size_t problems, samples, right, none, skipped, tokens;
+} totals;
+
+typedef struct run_state {
+    request *asked;
+    ew_sample_file file;
+    ew_progress bar;
+    totals totals;
+    ew_buffer lines; /* of one problem */
+} run_state;
+
+/* ---- One sample ---- */
+
+/* Text for a line that other readers of JSON take: without NUL, which many refuse, and in UTF-8. */
+static json_t *plain_text(const char *bytes, size_t length) {
+    ew_buffer text = {0};
+    ew_buffer_append(&text, "", 0);
+    for (size_t i = 0; i < length; i++) {
+        ew_buffer_append(&text, bytes[i] != '\0' ? bytes + i : "\xef\xbf\xbd", bytes[i] != '\0' ? 1 : 3);
+    }
+    json_t *json = text.failed ? NULL : ew_json_repaired(text.data, text.length);
+    ew_buffer_free(&text);
+    return json;
+}
+
+static json_t *reply_text(const ew_candidate *candidate) {
+    ew_buffer text = {0};
+    ew_buffer_append(&text, "", 0);
+    if (candidate->thinking_end != EW_THINKING_NONE) {
+        ew_buffer_append_text(&text, "<think>\n");
+        ew_buffer_append(&text, candidate->thinking, candidate->thinking_length);
+        ew_buffer_append_text(&text, candidate->thinking_end == EW_THINKING_OPEN ? "" : "\n</think>\n\n");
+    }
+    ew_buffer_append(&text, candidate->answer, candidate->answer_length);
+    json_t *json = text.failed ? NULL : plain_text(text.data, text.length);
+    ew_buffer_free(&text);
+    return json;
+}
+
+static double log_probability(const ew_candidate *candidate) {
+    double sum = 0.0;
+    for (size_t i = 0; i < candidate->n_tokens; i++) {
+        sum += (double)candidate->log_probabilities[i];
+    }
+    return sum;
+}
+
+static ew_status add_line(run_state *state, const ew_problem *problem, const ew_candidate *candidate, size_t stream,
+                          bool thinks, ew_error *error) {
+    ew_grade_result grade = {.verdict = EW_VERDICT_NONE};
+    ew_status status = EW_OK;
+    if (problem->answer) {
+        status = ew_grade(candidate->answer, problem->answer, EW_TASK_AUTO, &grade, error);
+    }
+    if (status != EW_OK) {
+        return status;
+    }
+    state->totals.samples++;
+    state->totals.right += problem->answer && grade.verdict == EW_VERDICT_RIGHT;
+    state->totals.none += problem->answer && grade.verdict == EW_VERDICT_NONE;
+    state->totals.tokens += candidate->n_tokens;
+    json_t *object = json_object();
+    ew_json_put(&object, "id", json_string(problem->id));
+    ew_json_put(&object, "problem", json_stringn(problem->text.data, problem->text.length));
+    ew_json_put(&object, "gold", problem->answer ? json_string(problem->answer) : json_null());
+    ew_json_put(&object, "reply", reply_text(candidate));
+    ew_json_put(&object, "thinking", plain_text(candidate->thinking, candidate->thinking_length));
+    ew_json_put(&object, "answer", plain_text(candidate->answer, candidate->answer_length));
+    ew_json_put(&object, "verdict", problem->answer ? json_string(verdict_names[grade.verdict]) : json_null());
+    ew_json_put(&object, "thinks", json_boolean(thinks));
+    ew_json_put(&object, "stop_reason", json_string(ew_stop_reason_name(candidate->stop_reason)));
+    ew_json_put(&object, "thinking_end", json_string(ew_thinking_end_name(candidate->thinking_end)));
+    ew_json_put(&object, "tokens", ew_json_ids(candidate->tokens, candidate->n_tokens));
+    ew_json_put(&object, "logprob", json_real(log_probability(candidate)));
+    ew_json_put(&object, "seed", json_integer((json_int_t)state->asked->seed));
+    ew_json_put(&object, "stream", json_integer((json_int_t)stream));
+    ew_grade_result_free(&grade);
+    return ew_json_append_line(object, &state->lines, error);
+}
+
+/* ---- One problem ---- */
+
+static ew_policy policy_of(const request *asked) {
+    ew_policy policy = EW_POLICY_INIT;
+    policy.mode = (ew_mode)asked->mode;
+    policy.streams = asked->n_samples;
+    policy.run_all = true;
+    policy.log_probabilities = true;
+    policy.answer_tokens = asked->answer_tokens > 0 ? asked->answer_tokens : EW_NO_LIMIT;
+    policy.thinking_budget = asked->has_thinking_budget ? asked->thinking_budget : EW_NO_LIMIT;
+    policy.tell_budget = asked->tell_budget;
+    policy.adapter = asked->engine.adapter;
+    ew_model_sampling(asked->engine.model, &policy.sampling);
+    if (asked->has_temperature) {
+        policy.sampling.temperature = (float)asked->temperature;
+    }
+    if (asked->has_top_p) {
+        policy.sampling.top_p = (float)asked->top_p;
+    }
+    if (asked->has_top_k) {
+        policy.sampling.top_k = (uint32_t)asked->top_k;
+    }
+    policy.sampling.seed = asked->seed;
+    return policy;
+}
+
+static ew_status sample(run_state *state, const ew_problem *problem, ew_error *error) {
+    const request *asked = state->asked;
+    const ew_policy policy = policy_of(asked);
+    ew_message messages[2];
+    size_t n = 0;
+    ew_answer_result result = {0};
+    if (asked->system) {
+        messages[n++] = (ew_message){"system", asked->system, strlen(asked->system)};
+    }
+    messages[n++] = (ew_message){"user", problem->text.data, problem->text.length};
+    ew_status status = ew_answer(asked->engine.session, messages, n, &policy, NULL, &result, error);
+    if (status == EW_ERROR_CONTEXT) {
+        fprintf(stderr, "edgewise: problem %s is left out: %s\n", problem->id, error->message);
+        state->totals.skipped++;
+        return EW_OK;
+    }
+    if (status == EW_OK && ew_interrupted) { /* what was cut is no sample */
+        status = ew_fail(error, EW_ERROR_CANCELLED, "interrupted");
+    }
+    ew_buffer_clear(&state->lines);
+    for (size_t i = 0; status == EW_OK && i < result.n_candidates; i++) {
+        status = add_line(state, problem, &result.candidates[i], i, result.thinks, error);
+    }
+    ew_answer_result_free(&result);
+    if (status == EW_OK) {
+        state->totals.problems++;
+        status = ew_sample_file_write(&state->file, &state->lines, error);
+    }
+    return status;
+}
+
+static ew_status sample_line(run_state *state, ew_string line, size_t number, ew_error *error) {
+    char where[320];
+    json_t *object = NULL;
+    ew_problem problem = {0};
+    snprintf(where, sizeof where, "%.256s line %zu", state->asked->problems, number);
+    ew_status status = ew_json_parse(line, where, &object, error);
+    if (status == EW_OK) {
+        status = ew_problem_read(object, where, &problem, error);
+    }
+    if (status == EW_OK && problem.id[0] == '\0') {
+        status = ew_fail(error, EW_ERROR_FORMAT, "%s: a problem needs an \"id\"", where);
+    }
+    if (status == EW_OK && !ew_sample_file_has(&state->file, problem.id)) {
+        status = sample(state, &problem, error);
+    }
+    ew_problem_free(&problem);
+    json_decref(object);
+    return status;
+}
+
+/* ---- All of them ---- */
+
+static size_t count_lines(ew_string text) {
+    ew_string line;
+    size_t number = 0, n = 0;
+    while (ew_next_line(&text, &line, &number)) {
+        n++;
+    }
+    return n;
+}
+
+static ew_status sample_all(run_state *state, ew_string text, ew_error *error) {
+    const request *asked = state->asked;
+    size_t number = 0, done = 0, total = count_lines(text);
+    ew_string line;
+    ew_status status = EW_OK;
+    total = total > asked->skip ? total - asked->skip : 0;
+    total = asked->limit > 0 && asked->limit < total ? asked->limit : total;
+    ew_progress_begin(&state->bar, "sampling", "problems", total);
+    for (size_t i = 0; i < asked->skip && ew_next_line(&text, &line, &number); i++) {
+    }
+    while (status == EW_OK && done < total && ew_next_line(&text, &line, &number)) {
+        status = sample_line(state, line, number, error);
+        char note[64];
+        snprintf(note, sizeof note, "%.1f %% right",
+                 state->totals.samples > 0 ? 100.0 * (double)state->totals.right / (double)state->totals.samples : 0.0);
+        ew_progress_update(&state->bar, ++done, note);
+    }
+    ew_progress_end(&state->bar);
+    return status;
+}
+
+static void print_totals(const totals *totals) {
+    if (totals->samples == 0) {
+        return;
+    }
+    double n = (double)totals->samples;
+    fprintf(stderr, "%zu samples of %zu problems: %.1f %% right, %.1f %% without an answer, %.1f tokens on the mean",
+            totals->samples, totals->problems, 100.0 * (double)totals->right / n, 100.0 * (double)totals->none / n,
+            (double)totals->tokens / n);
+    fprintf(stderr, totals->skipped > 0 ? ", %zu problems left out\n" : "\n", totals->skipped);
+}
+
+static int run(request *asked, const char *model) {
+    run_state state = {.asked = asked};
+    ew_error error = {0}, late = {0};
+    ew_mapping mapping = {0};
+    ew_status status = ew_map_file(asked->problems, &mapping, &error);
+    if (status == EW_OK) {
+        status = ew_engine_open(&asked->engine, model, true, &error);
+    }
+    if (status == EW_OK) {
+        status = ew_sample_file_open(asked->output, asked->n_samples, &state.file, &error);
+    }
+    if (status == EW_OK) {
+        const char *data = mapping.data ? (const char *)mapping.data : "";
+        status = sample_all(&state, (ew_string){data, mapping.size}, &error);
+        print_totals(&state.totals);
+    }
+    ew_status closed = ew_sample_file_close(&state.file, &late);
+    int exit_code = status != EW_OK ? ew_cli_fail(&error) : closed != EW_OK ? ew_cli_fail(&late) : EW_EXIT_OK;
+    ew_buffer_free(&state.lines);
+    ew_engine_close(&asked->engine);
+    ew_unmap(&mapping);
+    return ew_cli_finish(exit_code);
+}
+
+static const char examples[] =
+    "  edgewise sample model.gguf problems.jsonl > replies.jsonl\n"
+    "  edgewise sample model.gguf problems.jsonl -n 8 --temperature 0.7 -o replies.jsonl     (goes on where it was)\n"
+    "  edgewise sample model.gguf problems.jsonl --adapter think.gguf --mode on --thinking-budget 2000 -o replies.jsonl\n";
+
+int ew_cli_sample(int argc, char **argv) {
+    request asked = {.n_samples = 1, .answer_tokens = 1024};
+    enum { OWN = 13 };
+    ew_option options[OWN + EW_ADAPTER_OPTIONS + EW_ENGINE_OPTIONS] = {
+        {"samples", 'n', EW_OPTION_COUNT, &asked.n_samples, .argument = "N", .least = 1, .most = 1024,
+         .help = "replies to each problem, decoded together; 1"},
+        {"output", 'o', EW_OPTION_TEXT, &asked.output, .argument = "FILE",
+         .help = "add to this file what it does not have yet; else to standard output"},
+        {"limit", 0, EW_OPTION_COUNT, &asked.limit, .argument = "N", .help = "only so many problems; 0: all"},
+        {"skip", 0, EW_OPTION_COUNT, &asked.skip, .argument = "N", .help = "leave out the first N problems"},
+        {"mode", 0, EW_OPTION_CHOICE, &asked.mode, .choices = mode_names, .help = "think first, or answer at once"},
+        {"thinking-budget", 0, EW_OPTION_COUNT, &asked.thinking_budget, .argument = "N",
+         .given = &asked.has_thinking_budget, .help = "most tokens of thinking, which is closed then; no limit"},
+        {"tell-budget", 0, EW_OPTION_FLAG, &asked.tell_budget, .help = "write the thinking budget into the reply"},
+        {"answer-tokens", 0, EW_OPTION_COUNT, &asked.answer_tokens, .argument = "N",
+         .help = "most tokens of the answer, 1024; 0: until the context is full"},
+        {"temperature", 0, EW_OPTION_NUMBER, &asked.temperature, .argument = "T", .most = 100,
+         .given = &asked.has_temperature, .help = "of this and the next two the model's own are the default"},
+        {"top-p", 0, EW_OPTION_NUMBER, &asked.top_p, .argument = "P", .most = 1, .given = &asked.has_top_p,
+         .help = "draw among the likeliest that make up P; 1: off"},
+        {"top-k", 0, EW_OPTION_COUNT, &asked.top_k, .argument = "K", .most = 1 << 30, .given = &asked.has_top_k,
+         .help = "draw among the K likeliest; 0: off"},
+        {"seed", 0, EW_OPTION_SEED, &asked.seed, .argument = "N", .help = "of the draws, 0"},
+        {"system", 's', EW_OPTION_TEXT, &asked.system, .argument = "TEXT", .help = "the system message"},
+    };
+    ew_adapter_option_table(&asked.engine, options + OWN);
+    ew_engine_option_table(&asked.engine, options + OWN + EW_ADAPTER_OPTIONS);
+    const ew_command command = {
+        .name = "sample",
+        .positionals = "MODEL PROBLEMS.jsonl",
+        .summary = "Answer each problem several times and grade the replies. A line of PROBLEMS has id, problem and, for\n"
+                   "grading, answer. A line of the output has id, problem, gold, reply, thinking, answer, verdict, tokens,\n"
+                   "logprob, seed and stream.",
+        .examples = examples,
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .least_positionals = 2,
+        .most_positionals = 2,
+    };
+    const char *positionals[2];
+    int exit_code;
+    if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
+        return exit_code;
+    }
+    asked.problems = positionals[1];
+    return run(&asked, positionals[0]);
+}
