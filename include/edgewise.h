@@ -292,8 +292,10 @@ typedef struct ew_reply_options {
     /* May be NULL. Tokens of the prompt evaluated so far. */
     void (*on_prompt)(void *context, size_t done, size_t total);
     void *context;
+    bool adapter_everywhere; /* ew_reply_to: the stream's adapter works in the prompt, too, not only in the reply */
 } ew_reply_options;
-#define EW_REPLY_OPTIONS_INIT {sizeof(ew_reply_options), EW_SAMPLING_INIT, 0, NULL, 0, true, false, NULL, NULL, NULL}
+#define EW_REPLY_OPTIONS_INIT                                                                                          \
+    {sizeof(ew_reply_options), EW_SAMPLING_INIT, 0, NULL, 0, true, false, NULL, NULL, NULL, false}
 
 typedef enum ew_stop_reason {
     EW_STOP_END = 0,  /* the model ended its turn */
@@ -326,11 +328,14 @@ EW_API void ew_reply_free(ew_reply *reply); /* safe on {0} */
  * prefix with what the stream holds are kept, the rest is evaluated, so that the next turn costs only what is new
  * and gives exactly what a fresh stream would. When it does not fit the context, the oldest turns are left out
  * whole (a user's message with its answer), never the system message, never the last message; reply->n_dropped_messages
- * says how many. A cancelled reply is EW_OK with what there is. *reply is freed by ew_reply_free. */
+ * says how many. A cancelled reply is EW_OK with what there is. *reply is freed by ew_reply_free.
+ *
+ * The stream's adapter works from the reply's header on: the prompt is evaluated by the model alone, and an earlier
+ * reply that an adapter wrote is evaluated anew. */
 EW_API ew_status ew_reply_to(ew_stream *stream, const ew_message *messages, size_t n_messages,
                              const ew_reply_options *options, ew_reply *reply, ew_error *error);
 
-/* The same for a bare prompt of tokens, without a template. */
+/* The same for a bare prompt of tokens, without a template; the stream's adapter works everywhere. */
 EW_API ew_status ew_continue(ew_stream *stream, const int32_t *tokens, size_t n_tokens,
                              const ew_reply_options *options, ew_reply *reply, ew_error *error);
 

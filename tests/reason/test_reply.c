@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/utf8.h"
+#include "model/synthetic.h"
 #include "quant/quantize.h"
 #include "reason/stop_strings.h"
 
@@ -94,6 +95,54 @@ static void five_turns_equal_fresh_sessions(void **state) {
     check_chat("qwen3-tiny", true);
     check_chat("llama-tiny", true);
     check_chat("qwen2-tiny", false);
+}
+
+/* An adapter that comes and goes between turns: every turn gives what a fresh session gives, and the prompt of the one
+ * before is kept, but for a reply that an adapter wrote. */
+static void adapters_change_between_turns(void **state) {
+    (void)state;
+    static const char question[] = "What is 2 + 2?";
+    static const bool adapted[TURNS] = {true, false, true, true, false};
+    for (int everywhere = 0; everywhere < 2; everywhere++) {
+        ew_model *model = open_golden("qwen2-tiny", true);
+        ew_adapter *adapter = NULL;
+        EW_ASSERT_OK(ew_synthetic_adapter(model, 8, 3, EW_ADAPTER_INT8, &adapter, error));
+        ew_session *session, *fresh_session;
+        ew_stream *stream = open_stream(model, 0, &session);
+        ew_reply_options options = sampled(9);
+        options.adapter_everywhere = everywhere;
+        ew_message messages[2 * TURNS];
+        ew_reply replies[TURNS];
+        for (size_t turn = 0; turn < TURNS; turn++) {
+            const ew_adapter *now = adapted[turn] ? adapter : NULL;
+            ew_reply again, *reply = &replies[turn];
+            messages[2 * turn] = (ew_message){"user", question, sizeof question - 1};
+            EW_ASSERT_OK(ew_stream_set_adapter(stream, now, error));
+            EW_ASSERT_OK(ew_reply_to(stream, messages, 2 * turn + 1, &options, reply, error));
+            ew_stream *fresh = open_stream(model, 0, &fresh_session);
+            EW_ASSERT_OK(ew_stream_set_adapter(fresh, now, error));
+            EW_ASSERT_OK(ew_reply_to(fresh, messages, 2 * turn + 1, &options, &again, error));
+            assert_int_equal(again.n_tokens, reply->n_tokens);
+            assert_memory_equal(again.tokens, reply->tokens, reply->n_tokens * sizeof *reply->tokens);
+            size_t base = ew_stream_base_length(stream);
+            assert_true(!adapted[turn] ? base == ew_stream_length(stream)
+                        : everywhere   ? base == 0
+                                       : base > 0 && base < reply->n_prompt_tokens);
+            if (turn > 0 && !everywhere) { /* all but the header and the reply after it */
+                assert_true(reply->n_cached_tokens + 8 > replies[turn - 1].n_prompt_tokens);
+                assert_true(!adapted[turn - 1] || reply->n_cached_tokens < replies[turn - 1].n_prompt_tokens);
+            }
+            ew_reply_free(&again);
+            ew_session_close(fresh_session);
+            messages[2 * turn + 1] = (ew_message){"assistant", reply->text, reply->length};
+        }
+        for (size_t turn = 0; turn < TURNS; turn++) {
+            ew_reply_free(&replies[turn]);
+        }
+        ew_session_close(session);
+        ew_adapter_unload(adapter);
+        ew_model_close(model);
+    }
 }
 
 /* ---- What callbacks see ---- */
@@ -372,6 +421,7 @@ static void a_model_that_is_not_a_number_says_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(five_turns_equal_fresh_sessions),
+        cmocka_unit_test(adapters_change_between_turns),
         cmocka_unit_test(callbacks_get_all_of_the_text),
         cmocka_unit_test(a_stop_string_cuts_the_reply),
         cmocka_unit_test(bad_stop_strings_are_refused),
