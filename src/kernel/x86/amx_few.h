@@ -39,17 +39,31 @@ LANES_INLINE size_t panel_row_bytes(few_shape shape) {
     return shape.blocks * EW_BLOCK_COLS;
 }
 
+/* One row of a product: a plane of a block, in the columns of the product's first or second block. */
+LANES_INLINE void fill_row(int8_t *row, __m256i inputs, size_t half, few_shape shape) {
+    if (shape.blocks == 1) {
+        _mm256_store_si256((__m256i *)row, inputs);
+    } else if (half == 0) {
+        _mm512_store_si512(row, _mm512_zextsi256_si512(inputs));
+    } else {
+        _mm512_store_si512(row, _mm512_inserti64x4(_mm512_setzero_si512(), inputs, 1));
+    }
+}
+
 LANES_INLINE void fill_panel(const ew_activations *x, few_shape shape, amx_panel *panel) {
-    size_t plane_bytes = EW_BLOCK_COLS, block_bytes = plane_bytes * shape.planes, row_bytes = panel_row_bytes(shape);
-    for (size_t block = panel->begin; block < panel->end; block += shape.blocks) {
-        int8_t *rows = panel->codes[block - panel->begin];
-        memset(rows, 0, AMX_TOKENS * row_bytes);
-        for (size_t row = 0; row < AMX_TOKENS; row++) {
-            size_t half = row / (shape.planes * shape.tokens), plane = row / shape.tokens % shape.planes;
-            size_t token = row % shape.tokens;
-            if (token < panel->count && block + half < panel->end) {
-                size_t at = ((panel->first + token) * x->n_blocks + block + half) * block_bytes;
-                memcpy(rows + row * row_bytes + half * EW_BLOCK_COLS, x->codes + at + plane * plane_bytes, plane_bytes);
+    size_t row_bytes = panel_row_bytes(shape), n_blocks = panel->end - panel->begin;
+    for (size_t i = 0; i < shape.tokens; i++) {
+        bool present = i < panel->count;
+        size_t at = ((panel->first + i) * x->n_blocks + panel->begin) * EW_BLOCK_COLS * shape.planes;
+        const __m256i *codes = (const __m256i *)(x->codes + (present ? at : 0));
+        for (size_t block = 0; block < n_blocks; block += shape.blocks) {
+            for (size_t half = 0; half < shape.blocks; half++) {
+                for (size_t plane = 0; plane < shape.planes; plane++, codes += present) {
+                    bool there = present && block + half < n_blocks;
+                    __m256i inputs = there ? _mm256_loadu_si256(codes) : _mm256_setzero_si256();
+                    size_t row = (half * shape.planes + plane) * shape.tokens + i;
+                    fill_row(panel->codes[block] + row * row_bytes, inputs, half, shape);
+                }
             }
         }
     }
