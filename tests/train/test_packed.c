@@ -255,9 +255,9 @@ static double reference_loss(reference *r) {
     return loss / (SHORT - 1 - SHORT_PROMPT);
 }
 
-static void check_gradient(const char *name, ew_quantize_scheme scheme) {
-    /* A value that double and float round to neighbouring codes moves loss and gradient a little. */
-    const double tolerance = 2e-3;
+static void check_gradient(const char *name, ew_quantize_scheme scheme, size_t text) {
+    /* A value that double and float round to neighbouring codes moves loss and gradient: the texts are such that few do. */
+    const double tolerance = 5e-4;
     enum { LOOKED_AT = 2 };
     const ew_quantize_options options = variant(scheme, EW_ACTIVATION_INT16);
     ew_model *model = open_quantized(name, &options);
@@ -265,7 +265,7 @@ static void check_gradient(const char *name, ew_quantize_scheme scheme) {
     int32_t ids[SHORT];
     float weights[SHORT];
     for (size_t i = 0; i < SHORT; i++) {
-        ids[i] = token_at(1, i, vocab_size_of(model));
+        ids[i] = token_at(text, i, vocab_size_of(model));
         weights[i] = 1;
     }
     const ew_trainer_options trainer_options = {.n_threads = 1};
@@ -283,7 +283,7 @@ static void check_gradient(const char *name, ew_quantize_scheme scheme) {
     assert_non_null(r->constants);
     r->records = true;
     double plain = reference_loss(r);
-    if (!(fabs(plain - result.loss) < 2e-3)) {
+    if (!(fabs(plain - result.loss) < 1e-4)) {
         fail_msg("%s: the loss is %.9g, the reference %.9g", name, result.loss, plain);
     }
     r->records = false;
@@ -317,8 +317,8 @@ static void check_gradient(const char *name, ew_quantize_scheme scheme) {
 
 static void quantizers_add_constants(void **state) {
     (void)state;
-    check_gradient("qwen2-tiny", EW_SCHEME_OFFSET);
-    check_gradient("qwen3-tiny", EW_SCHEME_SYMMETRIC);
+    check_gradient("qwen2-tiny", EW_SCHEME_OFFSET, 1);
+    check_gradient("qwen3-tiny", EW_SCHEME_SYMMETRIC, 11);
 }
 
 int main(void) {
