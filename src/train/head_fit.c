@@ -5,7 +5,7 @@
 #include "kernel/math64.h"
 #include "model/head_score.h"
 #include "train/optimizer.h"
-#include "train/packing.h"
+#include "train/shuffle.h"
 
 #include <stdlib.h>
 #include <string.h>
