@@ -1,7 +1,5 @@
 #include "cli/reply_arguments.h"
 
-#include <stdio.h>
-
 void ew_reply_option_table(ew_reply_arguments *arguments, ew_option *table) {
     const ew_option options[EW_REPLY_OPTIONS] = {
         {.name = "system",
@@ -15,7 +13,7 @@ void ew_reply_option_table(ew_reply_arguments *arguments, ew_option *table) {
          .type = EW_OPTION_COUNT,
          .value = &arguments->max_tokens,
          .argument = "N",
-         .help = "most tokens of a reply, 1024; 0: until the context is full"},
+         .help = "most tokens of an answer, 1024; 0: until the context is full"},
         {.name = "temperature",
          .type = EW_OPTION_NUMBER,
          .value = &arguments->temperature,
@@ -65,20 +63,15 @@ void ew_reply_option_table(ew_reply_arguments *arguments, ew_option *table) {
          .type = EW_OPTION_LIST,
          .value = &arguments->stop,
          .argument = "TEXT",
-         .help = "end the reply before this text; may be given several times"},
-        {.name = "no-thinking",
-         .type = EW_OPTION_FLAG,
-         .value = &arguments->no_thinking,
-         .help = "answer without thinking first, where the template can (Qwen3)"},
+         .help = "end the answer before this text; may be given several times"},
     };
     for (size_t i = 0; i < EW_REPLY_OPTIONS; i++) {
         table[i] = options[i];
     }
 }
 
-void ew_reply_arguments_apply(const ew_reply_arguments *arguments, const ew_model *model,
-                              ew_reply_options *options) {
-    ew_sampling *sampling = &options->sampling;
+void ew_reply_arguments_apply(const ew_reply_arguments *arguments, const ew_model *model, ew_policy *policy) {
+    ew_sampling *sampling = &policy->sampling;
     ew_model_sampling(model, sampling);
     if (arguments->has_temperature) {
         sampling->temperature = (float)arguments->temperature;
@@ -96,31 +89,7 @@ void ew_reply_arguments_apply(const ew_reply_arguments *arguments, const ew_mode
         sampling->repetition_penalty = (float)arguments->repetition_penalty;
     }
     sampling->seed = arguments->seed;
-    options->max_tokens = arguments->max_tokens;
-    options->stop = arguments->stop.items;
-    options->n_stop = arguments->stop.count;
-    options->thinking = !arguments->no_thinking;
-}
-
-void ew_reply_notices(const ew_reply *reply) {
-    if (reply->n_dropped_messages > 0) {
-        fprintf(stderr, "edgewise: the context is full: the %zu oldest messages were left out\n",
-                reply->n_dropped_messages);
-    }
-    switch (reply->stop_reason) {
-    case EW_STOP_LENGTH:
-        fprintf(stderr, "edgewise: the reply was cut after %zu tokens (--max-tokens)\n", reply->n_tokens);
-        break;
-    case EW_STOP_CONTEXT:
-        fprintf(stderr, "edgewise: the reply was cut: the context is full (--context)\n");
-        break;
-    case EW_STOP_CANCELLED:
-        fprintf(stderr, "edgewise: the reply was cut: interrupted\n");
-        break;
-    case EW_STOP_END:
-    case EW_STOP_STRING:
-    case EW_STOP_TIME:
-    case EW_STOP_DECIDED:
-        break;
-    }
+    policy->answer_tokens = arguments->max_tokens > 0 ? arguments->max_tokens : EW_NO_LIMIT;
+    policy->stop = arguments->stop.items;
+    policy->n_stop = arguments->stop.count;
 }

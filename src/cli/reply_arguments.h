@@ -1,4 +1,4 @@
-/* The options that say how a reply is drawn, shared by `run` and `chat`. */
+/* The options that say how an answer is drawn, shared by `run` and `chat`. */
 #ifndef EW_CLI_REPLY_ARGUMENTS_H
 #define EW_CLI_REPLY_ARGUMENTS_H
 
@@ -13,22 +13,16 @@ typedef struct ew_reply_arguments {
     size_t top_k;
     uint64_t seed;
     ew_text_list stop;
-    bool no_thinking;
     bool has_temperature, has_top_p, has_min_p, has_penalty, has_top_k; /* given; else the model's own */
 } ew_reply_arguments;
 #define EW_REPLY_ARGUMENTS_INIT                                                                              \
     { .max_tokens = 1024 }
 
-enum { EW_REPLY_OPTIONS = 10 };
+enum { EW_REPLY_OPTIONS = 9 };
 
 void ew_reply_option_table(ew_reply_arguments *arguments, ew_option *table);
 
 /* The model's recommendations with what was given on top. The stop strings stay the arguments'. */
-void ew_reply_arguments_apply(const ew_reply_arguments *arguments, const ew_model *model,
-                              ew_reply_options *options);
-
-/* Says on stderr what the reader of the text alone would not know: old messages left out, a reply that was
- * cut. */
-void ew_reply_notices(const ew_reply *reply);
+void ew_reply_arguments_apply(const ew_reply_arguments *arguments, const ew_model *model, ew_policy *policy);
 
 #endif

@@ -1,4 +1,5 @@
-/* edgewise run: one prompt, one reply, streamed to stdout. */
+/* edgewise run: one prompt, one answer, streamed to stdout. */
+#include "cli/answer_output.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
 #include "cli/input.h"
@@ -11,78 +12,53 @@
 typedef struct request {
     ew_engine engine;
     ew_reply_arguments reply;
+    ew_policy_arguments policy;
     bool show_prompt, json;
 } request;
 
-/* `context` is the last byte printed. */
-static bool print_text(void *context, const char *text, size_t length) {
-    if (length > 0) {
-        *(char *)context = text[length - 1];
+/* The prompt as text, up to the first token that is drawn or decided. */
+static ew_status show_prompt(const request *asked, const ew_message *messages, size_t n_messages, char **prompt,
+                             ew_error *error) {
+    bool thinking = !asked->policy.no_thinking && asked->policy.think != EW_MODE_OFF;
+    ew_status status = ew_render(asked->engine.model, messages, n_messages, thinking, prompt, NULL, NULL, error);
+    if (status == EW_OK && !asked->json) {
+        ew_cli_print(*prompt, strlen(*prompt));
     }
-    return ew_cli_print(text, length);
+    return status;
 }
 
-static json_t *timings(const ew_reply *reply) {
-    size_t evaluated = reply->n_prompt_tokens - reply->n_cached_tokens;
-    json_t *object = json_object();
-    ew_json_put(&object, "prompt_seconds", json_real(reply->prompt_seconds));
-    ew_json_put(&object, "reply_seconds", json_real(reply->reply_seconds));
-    if (reply->prompt_seconds > 0.0) {
-        ew_json_put(&object, "prompt_tokens_per_second",
-                    json_real((double)evaluated / reply->prompt_seconds));
-    }
-    if (reply->reply_seconds > 0.0) {
-        ew_json_put(&object, "reply_tokens_per_second",
-                    json_real((double)reply->n_tokens / reply->reply_seconds));
-    }
-    return object;
+static ew_status make_policy(request *asked, ew_policy *policy, ew_error *error) {
+    ew_reply_arguments_apply(&asked->reply, asked->engine.model, policy);
+    policy->log_probabilities = asked->json;
+    policy->adapter = asked->engine.adapter;
+    ew_status status = ew_policy_arguments_open(&asked->policy, asked->engine.model, error);
+    return status == EW_OK
+               ? ew_policy_arguments_apply(&asked->policy, asked->reply.has_temperature, policy, error)
+               : status;
 }
 
-static ew_status print_json(const char *prompt, const ew_reply *reply, ew_error *error) {
-    json_t *object = json_object(), *log_probabilities = json_array();
-    for (size_t i = 0; log_probabilities && i < reply->n_tokens; i++) {
-        if (json_array_append_new(log_probabilities, json_real((double)reply->log_probabilities[i])) != 0) {
-            json_decref(log_probabilities);
-            log_probabilities = NULL;
-        }
-    }
-    if (prompt) {
-        ew_json_put(&object, "prompt", ew_json_repaired(prompt, strlen(prompt)));
-    }
-    ew_json_put(&object, "text", ew_json_repaired(reply->text, reply->length));
-    ew_json_put(&object, "tokens", ew_json_ids(reply->tokens, reply->n_tokens));
-    ew_json_put(&object, "logprobs", log_probabilities);
-    ew_json_put(&object, "stop_reason", json_string(ew_stop_reason_name(reply->stop_reason)));
-    ew_json_put(&object, "prompt_tokens", json_integer((json_int_t)reply->n_prompt_tokens));
-    ew_json_put(&object, "cached_tokens", json_integer((json_int_t)reply->n_cached_tokens));
-    ew_json_put(&object, "reply_tokens", json_integer((json_int_t)reply->n_tokens));
-    ew_json_put(&object, "timings", timings(reply));
-    return ew_json_print(object, error);
-}
-
-static ew_status answer(request *asked, const ew_message *messages, size_t n_messages, ew_reply *reply,
+static ew_status answer(request *asked, const ew_message *messages, size_t n_messages, ew_answer_result *result,
                         ew_error *error) {
-    ew_reply_options options = EW_REPLY_OPTIONS_INIT;
-    char *prompt = NULL, last = '\n';
-    ew_reply_arguments_apply(&asked->reply, asked->engine.model, &options);
-    options.log_probabilities = asked->json;
-    options.on_text = asked->json ? NULL : print_text;
-    options.context = &last;
-    if (asked->show_prompt) {
-        ew_status status = ew_render(asked->engine.model, messages, n_messages, options.thinking, &prompt,
-                                     NULL, NULL, error);
-        if (status != EW_OK) {
-            return status;
-        }
-        if (!asked->json) {
-            print_text(&last, prompt, strlen(prompt));
-        }
+    ew_policy policy = EW_POLICY_INIT;
+    ew_answer_output output;
+    char *prompt = NULL;
+    ew_status status = make_policy(asked, &policy, error);
+    if (status == EW_OK && asked->show_prompt) {
+        status = show_prompt(asked, messages, n_messages, &prompt, error);
     }
-    ew_status status = ew_reply_to(asked->engine.stream, messages, n_messages, &options, reply, error);
+    if (status != EW_OK) {
+        return status;
+    }
+    ew_answer_output_begin(&output, &asked->policy, &policy, asked->json);
+    status = ew_answer(asked->engine.session, messages, n_messages, &policy, &output.callbacks, result, error);
+    ew_answer_output_end(&output, result);
     if (status == EW_OK && asked->json) {
-        status = print_json(prompt, reply, error);
-    } else if (last != '\n') {
-        putchar('\n');
+        status = ew_json_print(ew_answer_json(&output, prompt, result), error);
+    }
+    if (status == EW_OK && !ferror(stdout)) {
+        ew_mode_notice(&asked->policy, asked->engine.adapter != NULL, result);
+        ew_answer_notices(result);
+        ew_answer_line(&output, result);
     }
     ew_free(prompt);
     return status;
@@ -90,7 +66,7 @@ static ew_status answer(request *asked, const ew_message *messages, size_t n_mes
 
 static int run(request *asked, const char *model, const ew_buffer *prompt) {
     ew_error error = {0};
-    ew_reply reply = {0};
+    ew_answer_result result = {0};
     ew_message messages[2];
     size_t n = 0;
     if (asked->reply.system) {
@@ -99,14 +75,15 @@ static int run(request *asked, const char *model, const ew_buffer *prompt) {
     messages[n++] = (ew_message){"user", prompt->data ? prompt->data : "", prompt->length};
     ew_status status = ew_engine_open(&asked->engine, model, true, &error);
     if (status == EW_OK) {
-        status = answer(asked, messages, n, &reply, &error);
+        status = answer(asked, messages, n, &result, &error);
     }
     int exit_code = status == EW_OK ? EW_EXIT_OK : ew_cli_fail(&error);
-    if (status == EW_OK && !ferror(stdout)) {
-        ew_reply_notices(&reply);
-        exit_code = reply.stop_reason == EW_STOP_CANCELLED ? EW_EXIT_INTERRUPTED : EW_EXIT_OK;
+    if (status == EW_OK && !ferror(stdout) &&
+        result.candidates[result.chosen].stop_reason == EW_STOP_CANCELLED) {
+        exit_code = EW_EXIT_INTERRUPTED;
     }
-    ew_reply_free(&reply);
+    ew_answer_result_free(&result);
+    ew_policy_arguments_close(&asked->policy);
     ew_engine_close(&asked->engine);
     return exit_code;
 }
@@ -128,12 +105,13 @@ static ew_status read_prompt(const char *argument, ew_buffer *prompt, ew_error *
 static const char examples[] =
     "  edgewise run model.gguf \"What is the capital of France?\"\n"
     "  edgewise run model.gguf --temperature 0.7 --seed 3 --max-tokens 100 \"Tell me a story.\"\n"
+    "  edgewise run model.gguf --adapter thinker.gguf --think on --budget 500 --streams 8 \"What is 17 * 23?\"\n"
     "  cat report.txt | edgewise run model.gguf --system \"Summarize the text.\" -\n";
 
 int ew_cli_run(int argc, char **argv) {
-    request asked = {.reply = EW_REPLY_ARGUMENTS_INIT};
-    enum { OWN = 2 };
-    ew_option options[OWN + EW_REPLY_OPTIONS + EW_ENGINE_OPTIONS] = {
+    request asked = {.reply = EW_REPLY_ARGUMENTS_INIT, .policy = EW_POLICY_ARGUMENTS_INIT};
+    enum { OWN = 2, POLICY_AT = OWN + EW_REPLY_OPTIONS, ENGINE_AT = POLICY_AT + EW_POLICY_OPTIONS };
+    ew_option options[ENGINE_AT + EW_ENGINE_OPTIONS + EW_ADAPTER_OPTIONS] = {
         {.name = "show-prompt",
          .type = EW_OPTION_FLAG,
          .value = &asked.show_prompt,
@@ -141,10 +119,12 @@ int ew_cli_run(int argc, char **argv) {
         {.name = "json",
          .type = EW_OPTION_FLAG,
          .value = &asked.json,
-         .help = "print one JSON object: text, tokens, logprobs, stop_reason, timings"},
+         .help = "print one JSON object: text, thinking, tokens, every candidate, timings"},
     };
     ew_reply_option_table(&asked.reply, options + OWN);
-    ew_engine_option_table(&asked.engine, options + OWN + EW_REPLY_OPTIONS);
+    ew_policy_option_table(&asked.policy, options + POLICY_AT);
+    ew_engine_option_table(&asked.engine, options + ENGINE_AT);
+    ew_adapter_option_table(&asked.engine, options + ENGINE_AT + EW_ENGINE_OPTIONS);
     const ew_command command = {
         .name = "run",
         .positionals = "MODEL PROMPT",
