@@ -46,6 +46,10 @@ typedef struct ew_lora {
 /* What B (A x) is multiplied by. */
 double ew_lora_scale(const ew_lora *adapter, const ew_lora_target *target);
 
+/* 64 hexadecimal digits by which heads know the adapter that they were trained with: of names, scales and values as
+ * float32, so that a PEFT folder and a GGUF file of the same adapter agree. Reads all values. */
+ew_status ew_lora_fingerprint(const ew_lora *adapter, char hex[65], ew_error *error);
+
 /* The target of a matrix by its canonical name; NULL: the adapter leaves it alone. */
 const ew_lora_target *ew_lora_find(const ew_lora *adapter, const char *name);
 

@@ -258,6 +258,11 @@ static ew_status load_file(const ew_model *model, const ew_adapter_file *file, e
             return ew_fail(error, status, "%s: %s", ew_adapter_file_path(file), inner.message);
         }
         (*adapter)->info.other_weights = other_weights;
+        status = ew_lora_fingerprint(ew_adapter_file_content(file), (*adapter)->fingerprint, error);
+    }
+    if (status != EW_OK) {
+        ew_adapter_release(*adapter);
+        *adapter = NULL;
     }
     return status;
 }

@@ -24,6 +24,7 @@ struct ew_adapter {
     bool float_inputs;      /* some A is F32 or F16 */
     char *name;
     int32_t *invocation_tokens;
+    char fingerprint[65]; /* ew_lora_fingerprint of its file; "": from memory */
     ew_adapter_info info;
 };
 

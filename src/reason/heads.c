@@ -1,5 +1,6 @@
 #include "reason/heads.h"
 #include "base/memory.h"
+#include "model/adapter.h"
 #include "reason/prefix.h"
 #include "text/reply_parts.h"
 
@@ -82,7 +83,7 @@ void ew_verifier_close(ew_verifier *verifier) {
 }
 
 bool ew_verifier_is_for(const ew_verifier *verifier, const ew_adapter *adapter) {
-    return (verifier->head.adapter_fingerprint[0] != '\0') == (adapter != NULL);
+    return strcmp(verifier->head.adapter_fingerprint, adapter ? adapter->fingerprint : "") == 0;
 }
 
 ew_status ew_switcher_ask(const ew_switcher *switcher, const ew_pooling *pooling, double *probability,

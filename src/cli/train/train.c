@@ -12,6 +12,8 @@ typedef struct kind {
 
 static const kind kinds[] = {
     {"tokenizer", ew_cli_train_tokenizer, "learn a tokenizer from texts"},
+    {"switcher", ew_cli_train_switcher, "learn which prompts are worth thinking about"},
+    {"verifier", ew_cli_train_verifier, "learn which answers are right"},
     {NULL, NULL, NULL},
 };
 enum { MOST_KINDS = 8 };
