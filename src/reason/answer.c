@@ -180,13 +180,38 @@ static ew_status choose_verifier(answering *a, ew_error *error) {
 
 /* What the prompt and the opening say counts as seen by the penalty. */
 static const uint8_t *see_prompt(answering *a) {
+    ew_sampler *sampler = &a->writing.samplers[0];
     for (size_t i = 0; i < a->prompt.count; i++) {
-        ew_sampler_see(&a->writing.sampler, a->prompt.ids[i]);
+        ew_sampler_see(sampler, a->prompt.ids[i]);
     }
     for (size_t i = 0; i < a->opening.count; i++) {
-        ew_sampler_see(&a->writing.sampler, a->opening.ids[i]);
+        ew_sampler_see(sampler, a->opening.ids[i]);
     }
-    return a->writing.sampler.seen;
+    return sampler->seen;
+}
+
+/* One for each stream, but no more than there are threads. */
+static ew_status open_samplers(answering *a, ew_error *error) {
+    ew_writing *writing = &a->writing;
+    size_t n = ew_policy_streams(&a->policy), n_threads = ew_pool_size(a->session->pool);
+    n = n < n_threads ? n : n_threads;
+    writing->samplers = ew_allocate(n, sizeof *writing->samplers);
+    if (!writing->samplers) {
+        return ew_fail_memory(error, n * sizeof *writing->samplers, "the samplers");
+    }
+    ew_status status = EW_OK;
+    for (size_t i = 0; status == EW_OK && i < n; i++) {
+        status = ew_sampler_open(&a->policy.sampling, a->model->config.vocab_size, &writing->samplers[i], error);
+        writing->n_samplers += status == EW_OK;
+    }
+    return status;
+}
+
+static void close_samplers(ew_writing *writing) {
+    for (size_t i = 0; i < writing->n_samplers; i++) {
+        ew_sampler_free(&writing->samplers[i]);
+    }
+    free(writing->samplers);
 }
 
 /* ---- Strands ---- */
@@ -359,7 +384,7 @@ static void keep_prefix(answering *a) {
 static ew_status run(answering *a, ew_error *error) {
     const ew_model *model = a->model;
     size_t vocab_size = model->config.vocab_size;
-    ew_status status = ew_sampler_open(&a->policy.sampling, vocab_size, &a->writing.sampler, error);
+    ew_status status = open_samplers(a, error);
     if (status == EW_OK) {
         a->logits = ew_allocate_aligned(vocab_size, sizeof *a->logits);
         status = a->logits ? ew_prefix_of(a->session, &a->prefix, error)
@@ -426,7 +451,7 @@ ew_status ew_answer_from(const ew_source *source, const ew_message *messages, si
     }
     ew_ensemble_free(&a.ensemble);
     keep_prefix(&a);
-    ew_sampler_free(&a.writing.sampler);
+    close_samplers(&a.writing);
     free(a.logits);
     ew_tokens_free(&a.prompt);
     ew_tokens_free(&a.opening);

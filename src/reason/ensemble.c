@@ -47,7 +47,8 @@ static ew_status add(ew_ensemble *e, ew_stream *stream, bool owns_stream, const 
         ew_strand_open(e->writing, i, stream, owns_stream, seen, &e->candidates[i], &e->strands[i], error);
     if (status == EW_OK) {
         memcpy(row, logits, vocab_size * sizeof *row);
-        status = ew_strand_advance(e->writing, &e->strands[i], row, error);
+        ew_strand_draw(e->writing, &e->strands[i], &e->writing->samplers[0], row);
+        status = ew_strand_take(e->writing, &e->strands[i], error);
     }
     return status;
 }
@@ -110,12 +111,29 @@ static ew_status evaluate(ew_ensemble *e, size_t n_inputs, ew_error *error) {
     return status;
 }
 
+/* Samplers begin .. end - 1: the strands of sampler k are every n_samplers-th from the k-th on. */
+static void draw_task(void *context, size_t begin, size_t end) {
+    const ew_ensemble *e = context;
+    size_t n_samplers = e->writing->n_samplers, vocab_size = e->writing->model->config.vocab_size, row = 0;
+    for (size_t i = 0; i < e->n; i++) {
+        if (e->strands[i].ended) {
+            continue;
+        }
+        size_t sampler = row % n_samplers;
+        float *logits = e->logits + row++ * vocab_size;
+        if (sampler >= begin && sampler < end) {
+            ew_strand_draw(e->writing, &e->strands[i], &e->writing->samplers[sampler], logits);
+        }
+    }
+}
+
 static ew_status advance_all(ew_ensemble *e, ew_error *error) {
-    size_t vocab_size = e->writing->model->config.vocab_size, row = 0;
+    ew_pool *pool = e->writing->n_samplers > 1 ? e->writing->source->session->pool : NULL;
     ew_status status = EW_OK;
+    ew_pool_run(pool, e->writing->n_samplers, 1, draw_task, e);
     for (size_t i = 0; status == EW_OK && i < e->n; i++) {
         if (!e->strands[i].ended) {
-            status = ew_strand_advance(e->writing, &e->strands[i], e->logits + row++ * vocab_size, error);
+            status = ew_strand_take(e->writing, &e->strands[i], error);
         }
     }
     return status;

@@ -247,7 +247,8 @@ ew_status ew_reply_to(ew_stream *stream, const ew_message *messages, size_t n_me
     ew_tokens tokens = {0};
     size_t context_length = stream->session->context_length, n_dropped, header;
     status = ew_conversation_fit(stream->session->model, messages, n_messages, options.thinking, context_length,
-                                 ew_reply_room(context_length, options.max_tokens), &tokens, &header, &n_dropped, error);
+                                 ew_reply_room(context_length, options.max_tokens), &tokens, &header, &n_dropped,
+                                 error);
     if (status == EW_OK) {
         ew_stream_adapt_from(stream, options.adapter_everywhere ? 0 : header);
         status = generate(stream, tokens.ids, tokens.count, &options, reply, error);

@@ -76,7 +76,8 @@ static void show(ew_writing *writing, ew_strand *strand) {
 
 /* ---- Tokens ---- */
 
-static ew_status record(ew_writing *writing, ew_strand *strand, int32_t token, const float *logits, ew_error *error) {
+/* `drawn` is NULL for a forced token. */
+static ew_status record(ew_writing *writing, ew_strand *strand, int32_t token, const ew_draw *drawn, ew_error *error) {
     ew_candidate *out = strand->out;
     size_t n = out->n_tokens + 1;
     bool logs = writing->policy->log_probabilities;
@@ -86,12 +87,10 @@ static ew_status record(ew_writing *writing, ew_strand *strand, int32_t token, c
         return ew_fail_memory(error, n * sizeof *out->tokens, "the reply's tokens");
     }
     if (logs) {
-        out->log_probabilities[n - 1] = logits ? (float)ew_log_probability(logits, writing->model->config.vocab_size,
-                                                                           writing->policy->sampling.temperature, token)
-                                               : 0.0f;
+        out->log_probabilities[n - 1] = drawn ? drawn->log_probability : 0.0f;
     }
     out->tokens[n - 1] = token;
-    out->forced[n - 1] = !logits;
+    out->forced[n - 1] = !drawn;
     out->n_tokens = n;
     if (strand->seen) {
         strand->seen[token] = 1;
@@ -126,20 +125,24 @@ static ew_status close_thinking(ew_writing *writing, ew_strand *strand, ew_think
     return status == EW_OK ? ew_reply_text_close(&strand->text, writing->after, error) : status;
 }
 
-/* Draws until the token is one that may stand there. */
-static ew_status draw(ew_writing *writing, ew_strand *strand, float *logits, int32_t *token, ew_error *error) {
-    ew_status status;
-    writing->sampler.seen = strand->seen;
-    do {
-        status =
-            ew_sampler_draw(&writing->sampler, logits, strand->index, ew_stream_length(strand->stream), token, error);
-        if (status != EW_OK || !ew_reply_text_refuses(&strand->text, *token)) {
+void ew_strand_draw(const ew_writing *writing, ew_strand *strand, ew_sampler *sampler, float *logits) {
+    const ew_policy *policy = writing->policy;
+    ew_draw *draw = &strand->draw;
+    uint8_t *seen = sampler->seen;
+    sampler->seen = strand->seen;
+    for (;;) { /* until it is one that may stand there */
+        draw->status = ew_sampler_draw(sampler, logits, strand->index, ew_stream_length(strand->stream), &draw->token,
+                                       &draw->error);
+        if (draw->status != EW_OK || !ew_reply_text_refuses(&strand->text, draw->token)) {
             break;
         }
-        logits[*token] = -INFINITY;
-    } while (true);
-    writing->sampler.seen = NULL;
-    return status;
+        logits[draw->token] = -INFINITY;
+    }
+    sampler->seen = seen;
+    if (draw->status == EW_OK && policy->log_probabilities) {
+        draw->log_probability = (float)ew_log_probability(logits, writing->model->config.vocab_size,
+                                                          policy->sampling.temperature, draw->token);
+    }
 }
 
 static void note_time(double *at, double now) {
@@ -223,23 +226,23 @@ static ew_status take_token(ew_writing *writing, ew_strand *strand, int32_t toke
     return status == EW_OK && !strand->ended ? look_at_limits(writing, strand, loops, now, error) : status;
 }
 
-ew_status ew_strand_advance(ew_writing *writing, ew_strand *strand, float *logits, ew_error *error) {
-    int32_t token;
+ew_status ew_strand_take(ew_writing *writing, ew_strand *strand, ew_error *error) {
+    const ew_draw *draw = &strand->draw;
     ew_text_part before = strand->text.part;
     double now = writing->source->now(writing->source->self) - writing->start;
     strand->queue.count = 0;
-    ew_status status = draw(writing, strand, logits, &token, error);
-    if (status == EW_OK) {
-        status = record(writing, strand, token, logits, error);
+    if (draw->status != EW_OK) {
+        return ew_fail(error, draw->status, "%s", draw->error.message);
     }
+    ew_status status = record(writing, strand, draw->token, draw, error);
     if (status != EW_OK) {
         return status;
     }
-    if (ew_model_ends_reply(writing->model, token)) {
+    if (ew_model_ends_reply(writing->model, draw->token)) {
         count_token(writing, strand, before, now);
         status = end_of_turn(writing, strand, error);
     } else {
-        status = take_token(writing, strand, token, before, now, error);
+        status = take_token(writing, strand, draw->token, before, now, error);
     }
     if (status == EW_OK && !strand->ended) {
         show(writing, strand);

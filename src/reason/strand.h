@@ -20,11 +20,20 @@ typedef struct ew_writing {
     ew_tokens closing; /* what closes a cut thinking */
     const char *after; /* the part of it that begins the answer */
     bool thinks;
-    ew_sampler sampler;               /* its `seen` is the strand's while that draws */
+    ew_sampler *samplers; /* [n_samplers]: strands draw side by side, each by one of them */
+    size_t n_samplers;
     double start;                     /* of the call, in the source's seconds */
     double first_token, first_answer; /* seconds from there; negative: none yet */
     bool cancelled;
 } ew_writing;
+
+/* What a strand drew and has not taken yet. */
+typedef struct ew_draw {
+    int32_t token;
+    float log_probability; /* if asked for */
+    ew_status status;
+    ew_error error;
+} ew_draw;
 
 typedef struct ew_strand {
     size_t index;
@@ -35,6 +44,7 @@ typedef struct ew_strand {
     ew_loop loop;
     uint8_t *seen;   /* [vocab_size]; NULL without a penalty */
     ew_tokens queue; /* to be fed next */
+    ew_draw draw;
     size_t token_capacity, log_capacity, forced_capacity;
     size_t thinking_shown, answer_shown;
     bool ended;
@@ -47,9 +57,12 @@ ew_status ew_strand_open(ew_writing *writing, size_t index, ew_stream *stream, b
                          ew_candidate *out, ew_strand *strand, ew_error *error);
 void ew_strand_free(ew_strand *strand); /* safe on {0} */
 
-/* Draws from the logits after the last token fed, and does what the token asks for. Then either the queue holds what to
- * feed next or the strand has ended. */
-ew_status ew_strand_advance(ew_writing *writing, ew_strand *strand, float *logits, ew_error *error);
+/* Draws from the logits after the last token fed (which it may change). Reads what strands share: several may draw at
+ * once, with a sampler each. */
+void ew_strand_draw(const ew_writing *writing, ew_strand *strand, ew_sampler *sampler, float *logits);
+
+/* Does what the drawn token asks for. Then either the queue holds what to feed next or the strand has ended. */
+ew_status ew_strand_take(ew_writing *writing, ew_strand *strand, ew_error *error);
 
 /* Ends it as it stands. */
 void ew_strand_end(ew_strand *strand, ew_stop_reason reason);
