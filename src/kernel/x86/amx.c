@@ -337,12 +337,10 @@ static void many_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, 
     }
 }
 
-/* Whether n tokens fill their panels well enough: VNNI is as fast as a panel of which a quarter (INT8: an eighth) is
- * empty. */
-static bool few_pay(ew_activation_type type, size_t n) {
-    bool wide = type == EW_ACTIVATION_INT16;
-    size_t panel = wide || n <= 8 ? 8 : 16, rows = (n + panel - 1) / panel * panel;
-    return n > 0 && (rows - n) * (wide ? 4 : 8) <= rows;
+/* With groups of 32, whether n tokens fill panels of 8 so well that VNNI is not as fast: at least three quarters. */
+static bool few_pay(const ew_matrix *w, ew_activation_type type, size_t n) {
+    size_t rows = (n + FEW_TOKENS - 1) / FEW_TOKENS * FEW_TOKENS;
+    return w->group == EW_BLOCK_COLS && type == EW_ACTIVATION_INT16 && n > 0 && (rows - n) * 4 <= rows;
 }
 
 /* Many tokens in groups of 16 as they lie, what is left over in panels or with VNNI. */
@@ -350,9 +348,11 @@ static void amx_matmul(const ew_matrix *w, size_t tile_begin, size_t tile_end, c
                        size_t y_stride) {
     size_t whole = x->n_tokens < AMX_MANY ? 0 : x->n_tokens / AMX_TOKENS * AMX_TOKENS;
     ew_activations rest = ew_activations_rows(x, whole, x->n_tokens - whole);
-    bool few = few_pay(x->type, rest.n_tokens) && w->group == EW_BLOCK_COLS;
+    bool few = few_pay(w, x->type, rest.n_tokens);
+    if (whole > 0 || few) {
+        configure_tiles();
+    }
     if (whole > 0) {
-        configure_tiles(1);
         many_matmul(w, tile_begin, tile_end, x, whole, y, y_stride);
     }
     if (few) {

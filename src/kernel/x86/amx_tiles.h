@@ -26,15 +26,14 @@ typedef struct {
     uint8_t rows[16];
 } tile_configuration;
 
-/* For products over one or two blocks. */
-static void configure_tiles(size_t blocks) {
+static void configure_tiles(void) {
     tile_configuration configuration = {.palette = 1};
     for (int i = SUMS_HI; i < WEIGHTS; i++) {
         configuration.rows[i] = AMX_TOKENS;
-        configuration.column_bytes[i] = i < INPUTS_HI ? 64 : (uint16_t)(blocks * EW_BLOCK_COLS);
+        configuration.column_bytes[i] = i < INPUTS_HI ? 64 : EW_BLOCK_COLS;
     }
     for (int i = WEIGHTS; i <= NEXT_WEIGHTS; i++) {
-        configuration.rows[i] = (uint8_t)(8 * blocks);
+        configuration.rows[i] = 8;
         configuration.column_bytes[i] = 64;
     }
     _tile_loadconfig(&configuration);
