@@ -100,15 +100,19 @@ ew_status ew_matrix_view(ew_matrix_format format, size_t rows, size_t cols, size
     return EW_OK;
 }
 
+size_t ew_matrix_tile_bytes(const ew_matrix *matrix) {
+    size_t n_blocks = (matrix->cols + EW_BLOCK_COLS - 1) / EW_BLOCK_COLS;
+    return ew_matrix_is_float(matrix->format)
+               ? matrix->cols * EW_TILE_ROWS * (matrix->format == EW_MATRIX_F32 ? sizeof(float) : sizeof(uint16_t))
+               : n_blocks * (matrix->format == EW_MATRIX_INT8 ? INT8_BLOCK_BYTES : INT4_BLOCK_BYTES);
+}
+
 ew_matrix ew_matrix_tiles(const ew_matrix *matrix, size_t begin, size_t end) {
-    size_t n_blocks = (matrix->cols + EW_BLOCK_COLS - 1) / EW_BLOCK_COLS, first = begin * EW_TILE_ROWS;
-    size_t tile_bytes = ew_matrix_is_float(matrix->format)
-                            ? matrix->cols * EW_TILE_ROWS * (matrix->format == EW_MATRIX_F32 ? 4 : 2)
-                            : n_blocks * (matrix->format == EW_MATRIX_INT8 ? INT8_BLOCK_BYTES : INT4_BLOCK_BYTES);
-    size_t table = first * sizeof(float), last = end * EW_TILE_ROWS < matrix->rows ? end * EW_TILE_ROWS : matrix->rows;
+    size_t first = begin * EW_TILE_ROWS, table = first * sizeof(float),
+           last = end * EW_TILE_ROWS < matrix->rows ? end * EW_TILE_ROWS : matrix->rows;
     ew_matrix part = *matrix;
     part.rows = (uint32_t)(last - first);
-    part.codes = (const uint8_t *)matrix->codes + begin * tile_bytes;
+    part.codes = (const uint8_t *)matrix->codes + begin * ew_matrix_tile_bytes(matrix);
     part.scales = matrix->scales ? (const uint8_t *)matrix->scales + table : NULL;
     part.offsets = matrix->offsets ? (const uint8_t *)matrix->offsets + table : NULL;
     return part;

@@ -65,6 +65,9 @@ ew_status ew_matrix_plan(ew_matrix_format format, size_t rows, size_t cols, size
 ew_status ew_matrix_view(ew_matrix_format format, size_t rows, size_t cols, size_t group, const void *data, size_t size,
                          ew_matrix *matrix, ew_error *error);
 
+/* Bytes of the codes (or floats) of one tile. */
+size_t ew_matrix_tile_bytes(const ew_matrix *matrix);
+
 /* Tiles begin .. end - 1 of a float matrix or one of group 0, as a matrix of its own. */
 ew_matrix ew_matrix_tiles(const ew_matrix *matrix, size_t begin, size_t end);
 

@@ -33,13 +33,12 @@ static void for_tiles(const product_list *list, size_t begin, size_t end, tile_f
     }
 }
 
-static void run_tiles(const product_list *list, ew_pool *pool, ew_task task) {
-    enum { CHUNKS_PER_THREAD = 6 };
+static void run_tiles(const product_list *list, ew_pool *pool, size_t chunks_per_thread, ew_task task) {
     size_t n_tiles = 0;
     for (size_t i = 0; i < list->n; i++) {
         n_tiles += tiles_of(list->products[i].matrix);
     }
-    ew_pool_run(pool, n_tiles, n_tiles / (ew_pool_size(pool) * CHUNKS_PER_THREAD), task, (void *)list);
+    ew_pool_run(pool, n_tiles, n_tiles / (ew_pool_size(pool) * chunks_per_thread), task, (void *)list);
 }
 
 static void multiply(const ew_kernels *kernels, const ew_product *p, const ew_matrix *matrix, size_t from, size_t to,
@@ -75,9 +74,24 @@ static void add_part(const ew_kernels *kernels, const ew_product *p, const ew_ma
     }
 }
 
+/* A rank's worth of columns is over before the processor has found out what is read: all lines of some tiles are asked
+ * for at once. */
+static void prefetch_tiles(const ew_matrix *matrix, size_t from, size_t to) {
+    enum { BYTES_MOST = 1 << 15, LINE = 64 };
+    const uint8_t *begin = (const uint8_t *)matrix->codes + from * ew_matrix_tile_bytes(matrix);
+    size_t bytes = (to - from) * ew_matrix_tile_bytes(matrix);
+    for (size_t at = 0; at < bytes && at < BYTES_MOST; at += LINE) {
+        __builtin_prefetch(begin + at, 0, 2);
+    }
+}
+
 static void add_tiles(const ew_kernels *kernels, const ew_product *p, size_t from, size_t to) {
-    for (size_t tile = from; tile < to; tile += ADDED_TILES) {
-        ew_matrix part = ew_matrix_tiles(p->matrix, tile, tile + ADDED_TILES < to ? tile + ADDED_TILES : to);
+    size_t end = from + ADDED_TILES < to ? from + ADDED_TILES : to;
+    prefetch_tiles(p->matrix, from, end);
+    for (size_t tile = from, next; tile < to; tile = end, end = next) {
+        next = end + ADDED_TILES < to ? end + ADDED_TILES : to;
+        prefetch_tiles(p->matrix, end, next);
+        ew_matrix part = ew_matrix_tiles(p->matrix, tile, end);
         for (size_t row = 0; row < p->n_rows; row += ADDED_ROWS) {
             size_t n = p->n_rows - row < ADDED_ROWS ? p->n_rows - row : ADDED_ROWS;
             add_part(kernels, p, &part, row, n, p->output + tile * EW_TILE_ROWS);
@@ -170,6 +184,7 @@ static void list_factors(const ew_linear_run *run, bool b, product_list *list) {
 }
 
 void ew_linear_compute(const ew_linear_run *run) {
+    enum { FILL_CHUNKS = 6, ADD_CHUNKS = 3 }; /* a thread: B is small, and a chunk of it begins cold */
     ew_session *session = run->session;
     ew_product own[EW_LINEARS_TOGETHER];
     product_list list = {.kernels = session->kernels,
@@ -177,12 +192,12 @@ void ew_linear_compute(const ew_linear_run *run) {
     list_factors(run, false, &list);
     bool adapted = list.n > 0;
     list_matrices(run, &list);
-    run_tiles(&list, session->pool, fill_task);
+    run_tiles(&list, session->pool, FILL_CHUNKS, fill_task);
     if (adapted) {
         list.n = 0;
         list_factors(run, true, &list);
         ew_for_batch_rows(session->pool, run->n_rows, reduced_task, &list);
-        run_tiles(&list, session->pool, add_task);
+        run_tiles(&list, session->pool, ADD_CHUNKS, add_task);
     }
 }
 
