@@ -1,5 +1,8 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#ifdef EW_WITH_TRAIN
+#include "cli/train/blas.h"
+#endif
 
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +19,7 @@ static const subcommand subcommands[] = {
     {"run", ew_cli_run, "answer one prompt"},
     {"chat", ew_cli_chat, "talk with a model"},
     {"quantize", ew_cli_quantize, "make a 4-bit model file"},
+    {"bundle", ew_cli_bundle, "put a model, its adapters, heads and policy into one file"},
     {"inspect", ew_cli_inspect, "tell what is in a model and what memory it needs"},
     {"tokenize", ew_cli_tokenize, "show the tokens of a text or a conversation"},
     {"logits", ew_cli_logits, "show what a model says at every position of a sequence"},
@@ -109,6 +113,11 @@ int main(int argc, char **argv) {
     if (help) { /* `edgewise help run` is `edgewise run --help` */
         given = argv[2];
     }
+#ifdef EW_WITH_TRAIN
+    if (strcmp(given, "train") == 0) {
+        ew_blas_choose(argv);
+    }
+#endif
     for (const subcommand *command = subcommands; command->name; command++) {
         if (strcmp(given, command->name) == 0) {
             char *for_help[] = {argv[argc > 2 ? 2 : 1], (char[]){"--help"}, NULL};

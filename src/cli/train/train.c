@@ -11,6 +11,7 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
+    {"sft", ew_cli_train_sft, "train an adapter, or all weights, on replies"},
     {"tokenizer", ew_cli_train_tokenizer, "learn a tokenizer from texts"},
     {"switcher", ew_cli_train_switcher, "learn which prompts are worth thinking about"},
     {"verifier", ew_cli_train_verifier, "learn which answers are right"},

@@ -1,0 +1,436 @@
+/* edgewise train sft: adapters, or all weights, from examples of replies. */
+#include "base/memory.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/train/blas.h"
+#include "cli/train/train.h"
+#include "train/dataset.h"
+#include "train/output.h"
+#include "train/sft.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the command line asks for. */
+typedef struct request {
+    const char *base, *data, *output, *log, *validation_path, *targets, *adapter, *chat_template;
+    bool unmasked, full, from_nothing, float_weights, no_think, all_turns, plain_text, checkpointing, rslora, resume, bf16;
+    bool alpha_given, rate_given, batch_given, dropout_given, beta2_given;
+    size_t rank, batch, batch_tokens, epochs, steps, max_tokens, pack_rows, n_threads, evaluate_every, save_every;
+    size_t validation_last;
+    double alpha, rate, warmup, decay, min_ratio, weight_decay, beta1, beta2, epsilon, clip, dropout, prompt_weight;
+    int schedule, storage;
+    uint64_t seed;
+} request;
+
+/* A run that is going on. */
+typedef struct run {
+    const request *asked;
+    ew_train_base base;
+    ew_dataset data, validation;
+    ew_train_sequence *sequences; /* of both, validation last */
+    size_t n, n_validation;
+    ew_trainer *trainer;
+    FILE *log;
+    ew_progress bar;
+    double started, rows, first_validation, last_validation;
+    char *checkpoint;
+} run;
+
+/* ---- Data ---- */
+
+static ew_dataset_options data_options(const run *r) {
+    const request *asked = r->asked;
+    size_t context = r->base.network->config.context_length;
+    return (ew_dataset_options){
+        .tokenizer = r->base.tokenizer,
+        .chat = r->base.chat,
+        .vocab_size = r->base.network->config.vocab_size,
+        .max_tokens = asked->max_tokens > 0 && asked->max_tokens < context ? asked->max_tokens : context,
+        .no_think = asked->no_think,
+        .all_turns = asked->all_turns,
+        .plain_text = asked->plain_text,
+        .prompt_weight = (float)asked->prompt_weight,
+    };
+}
+
+static ew_status read_data(const char *path, const ew_dataset_options *options, ew_dataset *data, ew_error *error) {
+    ew_status status = ew_dataset_read(path, options, data, error);
+    ew_buffer dropped = {0};
+    if (status == EW_OK) {
+        ew_dataset_describe_drops(data, &dropped);
+        if (dropped.length > 0 && dropped.data) {
+            fprintf(stderr, "edgewise: %s: %s\n", path, dropped.data);
+        }
+        ew_buffer_free(&dropped);
+    }
+    return status;
+}
+
+static void add_sequences(run *r, const ew_dataset *data) {
+    bool masked = !r->base.network->dense && !r->asked->unmasked;
+    for (size_t i = 0; i < data->n_examples; i++) {
+        const ew_example *example = &data->examples[i];
+        r->sequences[r->n++] = (ew_train_sequence){
+            .ids = example->ids,
+            .n = example->length,
+            .prompt_length = masked && example->prompt_length < example->length ? example->prompt_length : 0,
+            .weights = example->weights,
+        };
+    }
+}
+
+/* Reads both sets; the validation set stands behind the training set. */
+static ew_status open_data(run *r, ew_error *error) {
+    const request *asked = r->asked;
+    ew_dataset_options options = data_options(r);
+    ew_status status = read_data(asked->data, &options, &r->data, error);
+    if (status == EW_OK && asked->validation_path) {
+        status = read_data(asked->validation_path, &options, &r->validation, error);
+    }
+    if (status != EW_OK) {
+        return status;
+    }
+    r->sequences = ew_allocate(r->data.n_examples + r->validation.n_examples, sizeof *r->sequences);
+    if (!r->sequences) {
+        return ew_fail_memory(error, r->data.n_examples * sizeof *r->sequences, "the list of examples");
+    }
+    add_sequences(r, &r->data);
+    r->n_validation = asked->validation_path ? r->validation.n_examples : asked->validation_last;
+    if (!asked->validation_path && r->n_validation >= r->n) {
+        return ew_fail(error, EW_ERROR_ARGUMENT, "%s has %zu examples: none is left when the last %zu are for validation",
+                       asked->data, r->n, r->n_validation);
+    }
+    r->n -= asked->validation_path ? 0 : r->n_validation;
+    if (asked->validation_path) {
+        size_t n = r->n;
+        add_sequences(r, &r->validation);
+        r->n = n;
+    }
+    return EW_OK;
+}
+
+/* ---- What is shown ---- */
+
+static void write_log(run *r, const ew_sft_report *report) {
+    if (!r->log) {
+        return;
+    }
+    fprintf(r->log, "{\"step\": %llu", (unsigned long long)report->step);
+    if (report->step > 0) {
+        fprintf(r->log,
+                ", \"epoch\": %zu, \"loss\": %.9g, \"rate\": %.9g, \"gradient_norm\": %.9g, \"targets\": %zu, "
+                "\"tokens\": %zu, \"seconds\": %.4f, \"tokens_per_second\": %.1f, \"memory_bytes\": %zu",
+                report->epoch, report->loss, report->rate, report->norm, report->n_targets, report->n_rows,
+                report->seconds, (double)report->n_rows / report->seconds, report->memory);
+    }
+    if (!isnan(report->validation_loss)) {
+        fprintf(r->log, ", \"validation_loss\": %.9g", report->validation_loss);
+    }
+    fprintf(r->log, "}\n");
+    fflush(r->log);
+}
+
+static void show(void *context, const ew_sft_report *report) {
+    run *r = context;
+    char note[160];
+    if (!isnan(report->validation_loss)) {
+        r->first_validation = isnan(r->first_validation) ? report->validation_loss : r->first_validation;
+        r->last_validation = report->validation_loss;
+    }
+    write_log(r, report);
+    if (r->bar.total == 0) {
+        ew_progress_begin(&r->bar, "training", "steps", report->n_steps);
+    }
+    if (report->step == 0) {
+        return;
+    }
+    r->rows += (double)report->n_rows;
+    int length = snprintf(note, sizeof note, "loss %.4f, rate %.2e, norm %.2f, %.0f tokens/s, %.0f MB", report->loss,
+                          report->rate, report->norm, (double)report->n_rows / report->seconds,
+                          (double)report->memory / 1e6);
+    if (!isnan(r->last_validation) && length > 0) {
+        snprintf(note + length, sizeof note - (size_t)length, ", validation %.4f", r->last_validation);
+    }
+    ew_progress_update(&r->bar, report->step, note);
+}
+
+static void describe(const run *r) {
+    const ew_network *network = r->base.network;
+    printf("%s: %zu %s trained; %zu examples, %zu tokens, %zu of them targets; %zu for validation; BLAS kernel %s\n",
+           r->base.path, network->parameters.total, network->dense ? "weights are" : "values of the adapter are", r->n,
+           r->data.n_tokens, r->data.n_targets, r->n_validation, ew_blas_kernel());
+    fflush(stdout);
+}
+
+/* ---- The run ---- */
+
+/* Everything that decides the weights but the thread count: a run is resumed with the same. */
+static void describe_settings(const run *r, ew_buffer *text) {
+    const request *a = r->asked;
+    ew_buffer_append_format(text,
+                            "base %s, data %s (%zu examples, %zu tokens), %s, rank %zu, alpha %g, rslora %d, targets %s, dropout %g, "
+                            "epochs %zu, steps %zu, batch %zu, batch tokens %zu, rate %.17g, schedule %d, warmup %g, decay %g, "
+                            "min ratio %g, weight decay %g, betas %g %g, epsilon %g, clip %g, pack %zu, seed %llu",
+                            a->base, a->data, r->n, r->data.n_tokens,
+                            a->full ? (a->from_nothing ? "from nothing" : "full") : a->unmasked ? "unmasked" : "masked",
+                            a->rank, a->alpha, a->rslora, a->targets ? a->targets : "all", a->dropout, a->epochs,
+                            a->steps, a->batch, a->batch_tokens, a->rate, a->schedule, a->warmup, a->decay,
+                            a->min_ratio, a->weight_decay, a->beta1, a->beta2, a->epsilon, a->clip, a->pack_rows,
+                            (unsigned long long)a->seed);
+}
+
+static ew_sft_options sft_options(run *r, const char *settings) {
+    const request *a = r->asked;
+    ew_sft_options options = EW_SFT_OPTIONS_INIT;
+    options.epochs = a->epochs;
+    options.most_steps = a->steps;
+    options.batch = a->batch;
+    options.batch_tokens = a->batch_tokens;
+    options.rate = a->rate;
+    options.warmup = a->warmup;
+    options.decay = a->decay;
+    options.min_ratio = a->min_ratio;
+    options.schedule = (ew_schedule_kind)a->schedule;
+    options.beta1 = a->beta1;
+    options.beta2 = a->beta2;
+    options.epsilon = a->epsilon;
+    options.weight_decay = a->weight_decay;
+    options.clip = a->clip;
+    options.seed = a->seed;
+    options.evaluate_every = a->evaluate_every;
+    options.save_every = a->save_every;
+    options.checkpoint = r->checkpoint;
+    options.resume = a->resume;
+    options.settings = settings;
+    options.report = show;
+    options.context = r;
+    options.cancel = &ew_interrupted;
+    return options;
+}
+
+static ew_status train(run *r, ew_error *error) {
+    ew_buffer settings = {0};
+    describe_settings(r, &settings);
+    if (settings.failed) {
+        return ew_fail_memory(error, 0, "the settings");
+    }
+    ew_sft_options options = sft_options(r, settings.data);
+    ew_status status = ew_sft_run(r->base.network, r->trainer, r->sequences, r->n, r->sequences + r->n, r->n_validation,
+                                  &options, error);
+    if (r->bar.total > 0) {
+        ew_progress_end(&r->bar);
+    }
+    ew_buffer_free(&settings);
+    return status;
+}
+
+static ew_status write_result(const run *r, ew_error *error) {
+    const request *a = r->asked;
+    static const ew_adapter_storage storages[] = {EW_ADAPTER_F32, EW_ADAPTER_F16, EW_ADAPTER_INT8};
+    if (a->full) {
+        return ew_train_write_model(&r->base, a->bf16, a->output, error);
+    }
+    return ew_train_write_adapter(&r->base, !a->unmasked, storages[a->storage], a->output, error);
+}
+
+static ew_status open_log(run *r, ew_error *error) {
+    if (!r->asked->log) {
+        return EW_OK;
+    }
+    r->log = fopen(r->asked->log, r->asked->resume ? "a" : "w");
+    return r->log ? EW_OK : ew_fail(error, EW_ERROR_IO, "cannot write %s", r->asked->log);
+}
+
+static ew_status prepare(run *r, const ew_train_base_options *options, ew_error *error) {
+    const request *a = r->asked;
+    ew_buffer path = {0};
+    ew_buffer_append_format(&path, "%s.checkpoint", a->output);
+    r->checkpoint = path.data;
+    if (path.failed) {
+        return ew_fail_memory(error, strlen(a->output), "a file name");
+    }
+    ew_status status = ew_train_base_open(a->base, options, &r->base, error);
+    if (status == EW_OK) {
+        status = ew_train_check_output(&r->base, a->output, error);
+    }
+    if (status == EW_OK) {
+        status = open_data(r, error);
+    }
+    const ew_trainer_options trainer_options = {.n_threads = a->n_threads,
+                                                .pack_rows = a->pack_rows,
+                                                .checkpointing = a->checkpointing,
+                                                .dropout = a->full ? 0 : a->dropout,
+                                                .seed = a->seed};
+    if (status == EW_OK) {
+        status = ew_trainer_open(r->base.network, &trainer_options, &r->trainer, error);
+    }
+    return status == EW_OK ? open_log(r, error) : status;
+}
+
+static void finish(const run *r) {
+    double seconds = ew_clock_seconds() - r->started;
+    printf("%s: %.0f tokens in %.0f s", r->asked->output, r->rows, seconds);
+    if (!isnan(r->last_validation)) {
+        printf("; validation loss %.4f, %.4f before", r->last_validation, r->first_validation);
+    }
+    printf("\n");
+    remove(r->checkpoint); /* what it was for is written */
+}
+
+static int run_all(const request *asked, const ew_train_base_options *options) {
+    run r = {.asked = asked, .started = ew_clock_seconds(), .first_validation = NAN, .last_validation = NAN};
+    ew_error error;
+    ew_interrupt_install();
+    ew_status status = prepare(&r, options, &error);
+    if (status == EW_OK) {
+        describe(&r);
+        status = train(&r, &error);
+    }
+    if (status == EW_OK) {
+        status = write_result(&r, &error);
+    }
+    if (status == EW_OK) {
+        finish(&r);
+    } else if (status == EW_ERROR_CANCELLED) {
+        fprintf(stderr, "edgewise: %s, and saved in %s; --resume goes on\n", error.message, r.checkpoint);
+    }
+    int exit_code = status == EW_OK ? EW_EXIT_OK : ew_cli_fail(&error);
+    if (r.log && fclose(r.log) != 0 && exit_code == EW_EXIT_OK) {
+        fprintf(stderr, "edgewise: cannot write %s\n", asked->log);
+        exit_code = EW_EXIT_ERROR;
+    }
+    ew_trainer_close(r.trainer);
+    ew_train_base_close(&r.base);
+    ew_dataset_free(&r.data);
+    ew_dataset_free(&r.validation);
+    free(r.sequences);
+    free(r.checkpoint);
+    return ew_cli_finish(exit_code);
+}
+
+/* ---- The command line ---- */
+
+/* Comma-separated names of linear layers; false for an unknown one. */
+static bool parse_targets(const request *asked, ew_lora_plan *plan) {
+    static const char *const names[EW_LINEARS] = {"q", "k", "v", "o", "gate", "up", "down"};
+    const ew_lora_module module = {asked->rank, asked->alpha};
+    for (size_t kind = 0; !asked->targets && kind < EW_LINEARS; kind++) {
+        plan->modules[kind] = module;
+    }
+    for (const char *at = asked->targets; at && *at;) {
+        size_t length = strcspn(at, ","), kind = 0;
+        while (kind < EW_LINEARS && (strlen(names[kind]) != length || strncmp(names[kind], at, length) != 0)) {
+            kind++;
+        }
+        if (kind == EW_LINEARS) {
+            return false;
+        }
+        plan->modules[kind] = module;
+        at += length + (at[length] == ',');
+    }
+    return true;
+}
+
+/* What is not given is the paper's choice, which differs between adapters and whole models. */
+static void fill_defaults(request *a) {
+    a->full |= a->from_nothing;
+    a->alpha = a->alpha_given ? a->alpha : 2 * (double)a->rank;
+    a->rate = a->rate_given ? a->rate : a->full ? 1e-5 : 2e-4;
+    a->batch = a->batch_given ? a->batch : a->full ? 128 : 64;
+    a->beta2 = a->beta2_given ? a->beta2 : a->full ? 0.95 : 0.999;
+    a->dropout = a->dropout_given ? a->dropout : a->full ? 0 : 0.1;
+}
+
+static const char examples[] =
+    "  edgewise train sft smollm2.gguf gsm8k.jsonl -o gsm8k.gguf --epochs 1 --batch 16 --validation-last 500\n"
+    "  edgewise train sft smollm2.gguf data.jsonl -o adapter/ --unmasked --rank 128\n"
+    "  edgewise train sft folder/ data.jsonl -o model/ --from-nothing --lr 1.8e-3 --batch-tokens 4096 --schedule constant\n";
+
+int ew_cli_train_sft(int argc, char **argv) {
+    static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
+    static const char *const storages[] = {"f32", "f16", "int8", NULL};
+    static const char *const weights[] = {"auto", "f32", NULL};
+    int weight = 0;
+    request a = {.rank = 16, .epochs = 5, .warmup = 0.1, .decay = 0.2, .beta1 = 0.9, .epsilon = 1e-8, .clip = 1,
+                 .save_every = 50, .batch = 64};
+    const ew_option options[] = {
+        {"output", 'o', EW_OPTION_TEXT, &a.output, .argument = "OUT", .help = "an adapter: OUT.gguf, or a PEFT folder; --full: a Hugging Face folder"},
+        {"unmasked", 0, EW_OPTION_FLAG, &a.unmasked, .help = "the adapter is on in the prompt too (plain LoRA)"},
+        {"full", 0, EW_OPTION_FLAG, &a.full, .help = "train all weights of an unquantized model"},
+        {"from-nothing", 0, EW_OPTION_FLAG, &a.from_nothing, .help = "all weights, random at first; BASE has config.json and a tokenizer"},
+        {"weights", 0, EW_OPTION_CHOICE, &weight, .choices = weights, .help = "f32: train the adapter on float weights"},
+        {"adapter", 0, EW_OPTION_TEXT, &a.adapter, .argument = "PATH", .help = "go on from this adapter"},
+        {"rank", 0, EW_OPTION_COUNT, &a.rank, .argument = "N", .least = 1, .most = 4096, .help = "of the adapter (16)"},
+        {"alpha", 0, EW_OPTION_NUMBER, &a.alpha, .argument = "X", .help = "scale = alpha / rank (2 rank)", .given = &a.alpha_given, .least = 1e-6, .most = 1e6},
+        {"rslora", 0, EW_OPTION_FLAG, &a.rslora, .help = "scale = alpha / sqrt(rank)"},
+        {"targets", 0, EW_OPTION_TEXT, &a.targets, .argument = "LIST", .help = "of q,k,v,o,gate,up,down (all)"},
+        {"dropout", 0, EW_OPTION_NUMBER, &a.dropout, .argument = "P", .help = "of the adapter's inputs (0.1)", .given = &a.dropout_given, .least = 0, .most = 0.9},
+        {"epochs", 0, EW_OPTION_COUNT, &a.epochs, .argument = "N", .least = 1, .most = 10000, .help = "times through the data (5)"},
+        {"steps", 0, EW_OPTION_COUNT, &a.steps, .argument = "N", .help = "most steps"},
+        {"batch", 0, EW_OPTION_COUNT, &a.batch, .argument = "N", .help = "examples of a step (64; --full: 128)", .given = &a.batch_given, .least = 1, .most = 1 << 20},
+        {"batch-tokens", 0, EW_OPTION_COUNT, &a.batch_tokens, .argument = "N", .help = "instead: examples until there are N tokens"},
+        {"lr", 0, EW_OPTION_NUMBER, &a.rate, .argument = "X", .help = "peak learning rate (2e-4; --full: 1e-5)", .given = &a.rate_given, .least = 0, .most = 10},
+        {"schedule", 0, EW_OPTION_CHOICE, &a.schedule, .choices = schedules, .help = "after the warm-up; constant: then linear over the last part"},
+        {"warmup", 0, EW_OPTION_NUMBER, &a.warmup, .argument = "R", .help = "part of all steps (0.1)", .least = 0, .most = 1},
+        {"decay", 0, EW_OPTION_NUMBER, &a.decay, .argument = "R", .help = "the last part of --schedule constant (0.2)", .least = 0, .most = 1},
+        {"min-lr-ratio", 0, EW_OPTION_NUMBER, &a.min_ratio, .argument = "R", .help = "the last learning rate over the peak (0)", .least = 0, .most = 1},
+        {"weight-decay", 0, EW_OPTION_NUMBER, &a.weight_decay, .argument = "X", .help = "on matrices (0)", .least = 0, .most = 10},
+        {"beta1", 0, EW_OPTION_NUMBER, &a.beta1, .argument = "X", .help = "AdamW's (0.9)", .least = 0, .most = 0.9999},
+        {"beta2", 0, EW_OPTION_NUMBER, &a.beta2, .argument = "X", .help = "AdamW's (0.999; --full: 0.95)", .given = &a.beta2_given, .least = 0, .most = 0.99999},
+        {"clip", 0, EW_OPTION_NUMBER, &a.clip, .argument = "X", .help = "largest norm of the gradient (1; 0: off)", .least = 0, .most = 1e6},
+        {"max-tokens", 0, EW_OPTION_COUNT, &a.max_tokens, .argument = "N", .help = "longer examples are dropped (the context)"},
+        {"no-think", 0, EW_OPTION_FLAG, &a.no_think, .help = "solutions stand in the answer"},
+        {"all-turns", 0, EW_OPTION_FLAG, &a.all_turns, .help = "an example of every reply of a conversation"},
+        {"plain-text", 0, EW_OPTION_FLAG, &a.plain_text, .help = "take lines of `text` too"},
+        {"prompt-weight", 0, EW_OPTION_NUMBER, &a.prompt_weight, .argument = "W", .help = "of prompt tokens in the loss (0)", .least = 0, .most = 1},
+        {"validation", 0, EW_OPTION_TEXT, &a.validation_path, .argument = "FILE", .help = "examples to measure on"},
+        {"validation-last", 0, EW_OPTION_COUNT, &a.validation_last, .argument = "N", .help = "the last N examples of DATA, not trained on"},
+        {"evaluate-every", 0, EW_OPTION_COUNT, &a.evaluate_every, .argument = "N", .help = "steps between measurements"},
+        {"save-every", 0, EW_OPTION_COUNT, &a.save_every, .argument = "N", .help = "steps between checkpoints, OUT.checkpoint (50; 0: on Ctrl-C only)"},
+        {"resume", 0, EW_OPTION_FLAG, &a.resume, .help = "go on from OUT.checkpoint"},
+        {"log", 0, EW_OPTION_TEXT, &a.log, .argument = "FILE", .help = "a JSON line a step"},
+        {"storage", 0, EW_OPTION_CHOICE, &a.storage, .choices = storages, .help = "of the adapter (int8: GGUF only)"},
+        {"bf16", 0, EW_OPTION_FLAG, &a.bf16, .help = "--full: write BF16 weights"},
+        {"checkpointing", 0, EW_OPTION_FLAG, &a.checkpointing, .help = "less memory: activations are computed twice"},
+        {"pack", 0, EW_OPTION_COUNT, &a.pack_rows, .argument = "N", .help = "tokens that a thread runs together (512)"},
+        {"template", 0, EW_OPTION_TEXT, &a.chat_template, .argument = "NAME", .help = "the chat template"},
+        {"threads", 't', EW_OPTION_COUNT, &a.n_threads, .argument = "N", .most = 256, .help = "threads to use"},
+        {"seed", 0, EW_OPTION_SEED, &a.seed, .argument = "N", .help = "of order, first weights and dropout"},
+    };
+    const ew_command command = {
+        .name = "train sft",
+        .positionals = "BASE DATA.jsonl -o OUT",
+        .summary = "Train an adapter (or all weights) on replies. On a quantized model the forward pass is the engine's own.",
+        .examples = examples,
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .least_positionals = 2,
+        .most_positionals = 2,
+    };
+    const char *positionals[2];
+    int exit_code;
+    if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
+        return exit_code;
+    }
+    a.base = positionals[0];
+    a.data = positionals[1];
+    a.float_weights = weight == 1;
+    if (!a.output) {
+        return ew_usage_error(&command, "say where to write the result: -o OUT");
+    }
+    fill_defaults(&a);
+    if (a.full && (a.unmasked || a.adapter || a.float_weights)) {
+        return ew_usage_error(&command, "--full trains all weights: it goes with no adapter and no option of one");
+    }
+    ew_train_base_options base = {.full = a.full, .from_nothing = a.from_nothing, .float_weights = a.float_weights,
+                                  .chat_template = a.chat_template, .adapter = a.adapter, .seed = a.seed};
+    base.plan.rslora = a.rslora;
+    base.plan.seed = a.seed;
+    if (!parse_targets(&a, &base.plan)) {
+        return ew_usage_error(&command, "--targets takes a list of q, k, v, o, gate, up, down; not \"%s\"", a.targets);
+    }
+    return run_all(&a, &base);
+}
