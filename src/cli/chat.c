@@ -1,5 +1,6 @@
 /* edgewise chat: a conversation, line by line. Replies go to stdout, everything about them to stderr, so that
  * `edgewise chat MODEL < questions.txt > answers.txt` gives answers only. */
+#include "cli/bundle_arguments.h"
 #include "cli/answer_output.h"
 #include "cli/chat_input.h"
 #include "cli/cli.h"
@@ -307,7 +308,7 @@ int ew_cli_chat(int argc, char **argv) {
     };
     const char *positionals[1];
     int exit_code;
-    if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
+    if (!ew_bundle_arguments_parse(&command, &here, sizeof here, true, argc, argv, positionals, &exit_code)) {
         return exit_code;
     }
     return ew_cli_finish(chat_with(&here, positionals[0]));

@@ -16,6 +16,7 @@ enum {
 int ew_cli_run(int argc, char **argv);
 int ew_cli_chat(int argc, char **argv);
 int ew_cli_quantize(int argc, char **argv);
+int ew_cli_bundle(int argc, char **argv);
 int ew_cli_inspect(int argc, char **argv);
 int ew_cli_tokenize(int argc, char **argv);
 int ew_cli_logits(int argc, char **argv);

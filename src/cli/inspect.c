@@ -1,7 +1,8 @@
-/* edgewise inspect: what is in a model, and what it will cost in memory; or in an adapter. */
+/* edgewise inspect: what is in a model, and what it will cost in memory; or in an adapter or a head. */
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/inspect_adapter.h"
+#include "cli/inspect_head.h"
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
 #include "format/adapter.h"
@@ -121,6 +122,7 @@ static void print_config(const subject *s) {
     }
     if (s->is_edgewise) {
         printf("weights        %s\n", s->file.weights_fingerprint);
+        ew_print_bundle(ew_checkpoint_gguf(s->checkpoint));
     }
 }
 
@@ -218,6 +220,7 @@ static ew_status print_json(const subject *s, ew_error *error) {
         ew_json_put(&object, "activations", json_string(activation_name(s)));
         ew_json_put(&object, "kv_grain", json_integer((json_int_t)i->kv_grain));
         ew_json_put(&object, "fingerprint_weights", json_string(s->file.weights_fingerprint));
+        ew_json_put(&object, "bundle", ew_bundle_json(ew_checkpoint_gguf(s->checkpoint)));
     }
     if (s->source_fingerprint[0]) {
         ew_json_put(&object, "fingerprint_source", json_string(s->source_fingerprint));
@@ -250,10 +253,10 @@ static const char examples[] = "  edgewise inspect smollm2.gguf --context 4096\n
                                "  edgewise inspect reasoning-adapter.gguf --base smollm2.gguf\n";
 
 static const ew_command command = {"inspect",
-                                   "MODEL|ADAPTER",
+                                   "MODEL|ADAPTER|HEAD",
                                    "Tell what is in an Edgewise file, another GGUF file or a Hugging Face "
                                    "folder, and the memory that it\n"
-                                   "needs; or in a LoRA adapter (a PEFT folder, a LoRA GGUF file).",
+                                   "needs; or in a LoRA adapter (a PEFT folder, a LoRA GGUF file), or in a head.",
                                    examples,
                                    option_table,
                                    sizeof option_table / sizeof *option_table,
@@ -270,6 +273,10 @@ int ew_cli_inspect(int argc, char **argv) {
     ew_error error;
     if (ew_adapter_is(positionals[0])) {
         bool told = ew_inspect_adapter(positionals[0], base, as_json, &error) == EW_OK;
+        return ew_cli_finish(told ? EW_EXIT_OK : ew_cli_fail(&error));
+    }
+    if (ew_is_head(positionals[0])) {
+        bool told = ew_inspect_head(positionals[0], as_json, &error) == EW_OK;
         return ew_cli_finish(told ? EW_EXIT_OK : ew_cli_fail(&error));
     }
     if (base) {

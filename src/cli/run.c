@@ -1,4 +1,5 @@
 /* edgewise run: one prompt, one answer, streamed to stdout. */
+#include "cli/bundle_arguments.h"
 #include "cli/answer_output.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
@@ -139,7 +140,7 @@ int ew_cli_run(int argc, char **argv) {
     };
     const char *positionals[2];
     int exit_code;
-    if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
+    if (!ew_bundle_arguments_parse(&command, &asked, sizeof asked, true, argc, argv, positionals, &exit_code)) {
         return exit_code;
     }
     ew_error error = {0};

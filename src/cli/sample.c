@@ -1,5 +1,6 @@
 /* edgewise sample: several replies to each problem of a file, graded, one JSON line each. */
 #include "base/file.h"
+#include "cli/bundle_arguments.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
 #include "cli/interrupt.h"
@@ -300,7 +301,7 @@ int ew_cli_sample(int argc, char **argv) {
     };
     const char *positionals[2];
     int exit_code;
-    if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
+    if (!ew_bundle_arguments_parse(&command, &asked, sizeof asked, false, argc, argv, positionals, &exit_code)) {
         return exit_code;
     }
     asked.problems = positionals[1];

@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "base/memory.h"
+#include "format/bundle.h"
 #include "format/checkpoint_internal.h"
 
 #include <stdio.h>
@@ -203,14 +204,19 @@ static ew_status bind_tensors(ew_checkpoint *cp, ew_error *error) {
     return status;
 }
 
-/* An Edgewise file: the tensors as they are. */
+/* An Edgewise file: the tensors as they are, without the parts of a bundle. */
 static ew_status list_tensors(ew_checkpoint *cp, ew_error *error) {
-    cp->count = ew_gguf_tensor_count(cp->gguf);
+    size_t n_tensors = ew_gguf_tensor_count(cp->gguf);
+    cp->count = n_tensors;
     ew_status status = allocate_tensors(cp, error);
-    for (size_t i = 0; status == EW_OK && i < cp->count; i++) {
+    cp->count = 0;
+    for (size_t i = 0; status == EW_OK && i < n_tensors; i++) {
         const ew_gguf_tensor *tensor = ew_gguf_tensor_at(cp->gguf, i);
         size_t rows = (size_t)(tensor->shape[1] * tensor->shape[2] * tensor->shape[3]);
-        cp->tensors[i] =
+        if (ew_bundle_name_at(cp->gguf, i)) {
+            continue;
+        }
+        cp->tensors[cp->count++] =
             (ew_tensor){tensor->name,  tensor->type,         rows, (size_t)tensor->shape[0], tensor->data,
                         tensor->bytes, tensor->bytes / rows, 0};
     }

@@ -1,6 +1,7 @@
 #include "model/adapter.h"
 #include "base/float16.h"
 #include "base/memory.h"
+#include "format/bundle.h"
 #include "model/options.h"
 #include "quant/pack.h"
 
@@ -27,8 +28,7 @@ void ew_adapter_retain(const ew_adapter *adapter) {
 }
 
 static void destroy(ew_adapter *adapter) {
-    size_t n_pairs = adapter->model->config.n_layers * EW_LINEARS;
-    for (size_t i = 0; adapter->pairs && i < n_pairs; i++) {
+    for (size_t i = 0; adapter->pairs && i < adapter->n_pairs; i++) {
         free(adapter->pairs[i].memory[0]);
         free(adapter->pairs[i].memory[1]);
     }
@@ -185,9 +185,10 @@ static ew_status load_pair(ew_adapter *adapter, const ew_lora *lora, const ew_lo
 
 static ew_status load_pairs(ew_adapter *adapter, const ew_lora *lora, ew_adapter_storage storage, ew_error *error) {
     size_t n_layers = adapter->model->config.n_layers;
-    adapter->pairs = ew_allocate(n_layers * EW_LINEARS, sizeof *adapter->pairs);
+    adapter->n_pairs = n_layers * EW_LINEARS;
+    adapter->pairs = ew_allocate(adapter->n_pairs, sizeof *adapter->pairs);
     if (!adapter->pairs) {
-        return ew_fail_memory(error, n_layers * EW_LINEARS * sizeof *adapter->pairs, "an adapter");
+        return ew_fail_memory(error, adapter->n_pairs * sizeof *adapter->pairs, "an adapter");
     }
     for (size_t layer = 0; layer < n_layers; layer++) {
         for (int kind = 0; kind < EW_LINEARS; kind++) {
@@ -282,7 +283,11 @@ ew_status ew_adapter_load(const ew_model *model, const char *path, const ew_adap
         return ew_fail(error, EW_ERROR_ARGUMENT, "there is no storage %d for adapters", (int)options.storage);
     }
     ew_adapter_file *file;
-    status = ew_adapter_open(path, &model->config, &file, error);
+    const char *part;
+    status = ew_bundle_path(path, &part)
+                 ? ew_bundle_adapter_open(model->checkpoint ? ew_checkpoint_gguf(model->checkpoint) : NULL, part,
+                                          &model->config, &file, error)
+                 : ew_adapter_open(path, &model->config, &file, error);
     if (status == EW_OK) {
         status = load_file(model, file, options.storage, out, error);
         ew_adapter_close(file);

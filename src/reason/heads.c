@@ -1,5 +1,6 @@
 #include "reason/heads.h"
 #include "base/memory.h"
+#include "format/bundle.h"
 #include "model/adapter.h"
 #include "reason/prefix.h"
 #include "text/reply_parts.h"
@@ -15,7 +16,11 @@ static const char *weights_fingerprint(const ew_model *model) {
 
 /* Opens a head of this kind for the model; which adapter it belongs to is looked at when it is used. */
 static ew_status open_head(const ew_model *model, const char *path, ew_head_kind kind, ew_head *head, ew_error *error) {
-    ew_status status = ew_head_open(path, head, error);
+    const char *part;
+    ew_status status =
+        ew_bundle_path(path, &part)
+            ? ew_bundle_head_open(model->checkpoint ? ew_checkpoint_gguf(model->checkpoint) : NULL, part, head, error)
+            : ew_head_open(path, head, error);
     if (status == EW_OK && head->kind != kind) {
         status = ew_fail(error, EW_ERROR_FORMAT, "%s is a %s; a %s is needed here", path,
                          kind == EW_HEAD_SWITCHER ? "verifier" : "switcher",
