@@ -149,7 +149,8 @@ def edgewise_rows(options, activations):
     command = [options.edgewise, "bench", "--json", "--threads", str(options.threads), "--prompt", str(options.prompt)]
     command += ["--generate", str(options.generate), "--shared-prefix", str(options.prefix), "--streams", options.streams]
     command += ["-m", options.edgewise_model] if options.model else ["--shape", options.shape, "--activations", activations]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # see refuse_amx.c
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout)
 
 
 def key_of(row):
