@@ -1,8 +1,9 @@
 # install.sh BUILD EXAMPLE COMPILER: installs BUILD into a folder of its own, looks at what is there, builds EXAMPLE from
-# it with pkg-config, shared and static, and runs it.
+# it with pkg-config, shared and static, and runs its programs.
 set -eu
 build=$1 example=$2 compiler=$3
 model="$EDGEWISE_TEST_DATA/goldens/models/qwen2-tiny"
+adapter="$EDGEWISE_TEST_DATA/goldens/alora/adapters/qwen2-tiny.masked"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -25,9 +26,12 @@ for static in OFF ON; do
         -DCMAKE_C_FLAGS="-Wall -Wextra -Wpedantic -Werror" -DASK_STATIC=$static >"$work/log" || { cat "$work/log"; exit 1; }
     cmake --build "$work/ask-$static" >"$work/log" || { cat "$work/log"; exit 1; }
     LD_LIBRARY_PATH="$libraries" "$work/ask-$static/ask" "$model" "hi" >"$work/answer-$static"
+    LD_LIBRARY_PATH="$libraries" "$work/ask-$static/think" "$model" "hi" 3 "$adapter" >"$work/thought-$static"
+    grep -q '^\[thought, .* of 3 agree' "$work/thought-$static"
 done
 ! ldd "$work/ask-ON/ask" | grep -q libedgewise
 [ "$(head -c 20 "$work/answer-ON")" = "$(head -c 20 "$work/answer-OFF")" ]
+cmp "$work/thought-ON" "$work/thought-OFF"
 
 # C++ programs may include the header.
 if command -v g++ >/dev/null; then
