@@ -172,8 +172,8 @@ typedef struct ew_adapter_options {
  * EW_ERROR_UNSUPPORTED names what Edgewise does not do. */
 EW_API ew_status ew_adapter_load(const ew_model *model, const char *path, const ew_adapter_options *options,
                                  ew_adapter **adapter, ew_error *error);
-/* Gives the handle back, from any thread and at any time: streams that still have the adapter keep it in memory. Not to
- * be used after its model is closed. NULL is fine. */
+/* Gives the handle back, from any thread and at any time: streams that still have the adapter keep it in memory. NULL is
+ * fine. */
 EW_API void ew_adapter_unload(ew_adapter *adapter);
 
 typedef struct ew_adapter_info {

@@ -21,6 +21,7 @@ struct ew_adapter {
     atomic_size_t n_references;
     const ew_model *model;
     ew_adapter_pair *pairs; /* [n_layers][EW_LINEARS] */
+    size_t n_pairs;         /* all of them: the last reference may outlive the model */
     bool float_inputs;      /* some A is F32 or F16 */
     char *name;
     int32_t *invocation_tokens;

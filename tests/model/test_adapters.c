@@ -5,6 +5,9 @@
 
 #include "model/adapter.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 static ew_model *open_reference(const char *name) {
     char relative[128], path[1024];
     snprintf(relative, sizeof relative, "goldens/models/%s", name);
@@ -35,15 +38,17 @@ static ew_stream *open_stream(ew_session *session, const ew_adapter *adapter) {
 
 /* ---- Goldens ---- */
 
-/* The adapter on at every position. */
-static void check_everywhere(const char *name, const char *file, ew_adapter_storage storage, double tolerance) {
+/* The adapter on at every position. False when the golden is not there. */
+static bool check_everywhere(const char *name, const char *file, ew_adapter_storage storage, double tolerance) {
     char path[128];
     snprintf(path, sizeof path, "goldens/lora/%s.json", name);
     json_t *root = golden_json(path);
     snprintf(path, sizeof path, "goldens/lora/%s.safetensors", name);
     ew_safetensors *goldens = golden_tensors(path);
     if (!root || !goldens) {
-        skip();
+        json_decref(root);
+        ew_safetensors_close(goldens);
+        return false;
     }
     ew_model *model = open_reference(json_string_value(json_object_get(root, "model")));
     snprintf(path, sizeof path, "goldens/lora/adapters/%s", file);
@@ -69,20 +74,25 @@ static void check_everywhere(const char *name, const char *file, ew_adapter_stor
     ew_model_close(model);
     ew_safetensors_close(goldens);
     json_decref(root);
+    return true;
 }
 
 static void everywhere(void **state) {
+    static const char *const names[] = {"qwen2-tiny.pattern", "llama-tiny.pattern", "qwen2-tiny.plain",
+                                        "llama-tiny.plain",   "qwen2-tiny.rslora",  "llama-tiny.rslora"};
+    size_t n = 0;
     (void)state;
-    static const char *const names[] = {"qwen2-tiny.plain", "qwen2-tiny.rslora", "qwen2-tiny.pattern",
-                                        "llama-tiny.plain", "llama-tiny.rslora", "llama-tiny.pattern"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        check_everywhere(names[i], names[i], EW_ADAPTER_KEEP, 2e-4);
+        n += check_everywhere(names[i], names[i], EW_ADAPTER_KEEP, 2e-4);
     }
-    check_everywhere("qwen2-tiny.plain", "qwen2-tiny.plain.gguf", EW_ADAPTER_KEEP, 2e-4);
-    check_everywhere("llama-tiny.plain", "llama-tiny.plain.gguf", EW_ADAPTER_KEEP, 2e-4);
-    /* Rounded matrices: far enough from the golden to be another adapter, and no further than rounding explains. */
-    check_everywhere("qwen2-tiny.plain", "qwen2-tiny.plain", EW_ADAPTER_F16, 0.05);
-    check_everywhere("qwen2-tiny.plain", "qwen2-tiny.plain", EW_ADAPTER_INT8, 0.7);
+    n += check_everywhere("qwen2-tiny.plain", "qwen2-tiny.plain.gguf", EW_ADAPTER_KEEP, 2e-4);
+    n += check_everywhere("llama-tiny.plain", "llama-tiny.plain.gguf", EW_ADAPTER_KEEP, 2e-4);
+    /* Rounded matrices: no further from the golden than rounding explains. */
+    n += check_everywhere("qwen2-tiny.plain", "qwen2-tiny.plain", EW_ADAPTER_F16, 0.05);
+    n += check_everywhere("qwen2-tiny.plain", "qwen2-tiny.plain", EW_ADAPTER_INT8, 0.7);
+    if (n == 0) {
+        skip();
+    }
 }
 
 static void check_masked_cells(const ew_stream *stream, const ew_safetensors *goldens, const char *name, size_t from) {
@@ -392,11 +402,64 @@ static void origins(void **state) {
     ew_model_close(model);
 }
 
+/* ---- Threads ---- */
+
+typedef struct worker {
+    const ew_model *model;
+    const ew_adapter *adapter;
+    atomic_int *n_holding; /* workers whose stream has the adapter */
+    pthread_t thread;
+    uint64_t hash;
+} worker;
+
+static void *work(void *context) {
+    worker *w = context;
+    size_t vocab = vocab_size_of(w->model);
+    float *logits = calloc(REPLY * vocab, sizeof *logits);
+    int32_t ids[REPLY];
+    for (size_t i = 0; i < REPLY; i++) {
+        ids[i] = token_at(0, i, vocab);
+    }
+    ew_session *session = open_test_session(w->model, 1, 4);
+    ew_stream *stream = open_stream(session, w->adapter);
+    atomic_fetch_add(w->n_holding, 1);
+    run_ids(session, stream, ids, REPLY, logits, NULL);
+    w->hash = hash_bytes(0, logits, REPLY * vocab * sizeof *logits);
+    ew_session_close(session);
+    free(logits);
+    return NULL;
+}
+
+/* Sessions in several threads share an adapter, whose handle goes away while they run. */
+static void threads_share_an_adapter(void **state) {
+    (void)state;
+    enum { WORKERS = 3 };
+    ew_quantize_options quantize = ew_quantize_default_options();
+    ew_model *model = open_quantized("qwen2-tiny", &quantize);
+    ew_adapter *adapter = load(model, "goldens/alora/adapters/qwen2-tiny.masked", EW_ADAPTER_INT8);
+    atomic_int n_holding = 0;
+    worker workers[WORKERS];
+    for (size_t i = 0; i < WORKERS; i++) {
+        workers[i] = (worker){.model = model, .adapter = adapter, .n_holding = &n_holding};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    while (atomic_load(&n_holding) < WORKERS) {
+        sched_yield();
+    }
+    ew_adapter_unload(adapter);
+    for (size_t i = 0; i < WORKERS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        assert_true(workers[i].hash == workers[0].hash);
+    }
+    ew_model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everywhere),    cmocka_unit_test(masked),   cmocka_unit_test(misfits),
-        cmocka_unit_test(live_matrices), cmocka_unit_test(storages), cmocka_unit_test(prompts_know_no_adapter),
-        cmocka_unit_test(origins),
+        cmocka_unit_test(everywhere), cmocka_unit_test(masked),
+        cmocka_unit_test(misfits),    cmocka_unit_test(live_matrices),
+        cmocka_unit_test(storages),   cmocka_unit_test(prompts_know_no_adapter),
+        cmocka_unit_test(origins),    cmocka_unit_test(threads_share_an_adapter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
