@@ -68,12 +68,6 @@ void ew_packed_begin(ew_worker *worker) {
 
 /* ---- What the products saw ---- */
 
-void ew_packed_read_rows(const ew_matrix *matrix, size_t begin, size_t n, real *out) {
-    for (size_t row = 0; row < n; row++) {
-        ew_matrix_read_row(matrix, begin + row, out + row * matrix->cols);
-    }
-}
-
 static ew_activations *activations_of(ew_packed *p, size_t width) {
     return width == p->inputs.cols ? &p->inputs : width == p->hidden_inputs.cols ? &p->hidden_inputs : &p->attended_inputs;
 }

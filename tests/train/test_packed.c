@@ -4,6 +4,7 @@
 #include "train_support.h"
 
 #include "base/random.h"
+#include "train/packed.h"
 
 enum { PROMPT = 37, LENGTH = 70, RANK = 3 };
 
@@ -321,8 +322,35 @@ static void quantizers_add_constants(void **state) {
     check_gradient("qwen3-tiny", EW_SCHEME_SYMMETRIC, 11);
 }
 
+/* Rows by tiles are the rows one by one. */
+static void rows_by_tiles(void **state) {
+    (void)state;
+    static const ew_quantize_scheme schemes[] = {EW_SCHEME_OFFSET, EW_SCHEME_SYMMETRIC};
+    for (size_t s = 0; s < 2; s++) {
+        ew_quantize_options options = variant(schemes[s], EW_ACTIVATION_INT16);
+        options.group = s == 0 ? 32 : 0;
+        ew_model *model = open_quantized("llama-tiny", &options);
+        const ew_layer *layer = &model->weights.layers[1];
+        const ew_matrix *matrices[] = {&layer->q, &layer->down, &layer->gate, &model->weights.embedding};
+        for (size_t i = 0; i < 4; i++) {
+            const ew_matrix *m = matrices[i];
+            size_t begin = 16, n = m->rows - begin < 37 ? m->rows - begin : 37;
+            float *rows = calloc(n * m->cols, sizeof *rows), *row = calloc(m->cols, sizeof *row);
+            assert_true(rows && row);
+            ew_packed_read_rows(m, begin, n, rows);
+            for (size_t r = 0; r < n; r++) {
+                ew_matrix_read_row(m, begin + r, row);
+                assert_memory_equal(rows + r * m->cols, row, m->cols * sizeof *row);
+            }
+            free(rows);
+            free(row);
+        }
+        ew_model_close(model);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forward_is_the_engines),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward_is_the_engines), cmocka_unit_test(rows_by_tiles),
                                        cmocka_unit_test(quantizers_add_constants)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,6 @@
+#if defined(__x86_64__)
+#define EW_POINTWISE_TABLE ew_pointwise_avx2
+#include "train/pointwise_loops.h"
+#else
+typedef int ew_no_avx2; /* a file must not be empty */
+#endif
