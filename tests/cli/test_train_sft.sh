@@ -1,0 +1,60 @@
+. "$(dirname "$0")/support.sh"
+folder="$models/qwen2-tiny"
+model="$work/model.gguf"
+code 0 quantize "$folder" -o "$model"
+
+# A few conversations, a line that is none, one of ready-made ids.
+i=0
+while [ "$i" -lt 8 ]; do
+    printf '{"problem": "What is %d plus %d?", "solution": "%d+%d=%d", "answer": "%d"}\n' \
+        "$i" 3 "$i" 3 $((i + 3)) $((i + 3))
+    i=$((i + 1))
+done >"$work/data.jsonl"
+printf 'no JSON\n{"input_ids": [5, 6, 7, 8, 9], "labels": [-100, -100, -100, 8, 9], "prompt_length": 2}\n' >>"$work/data.jsonl"
+
+# An adapter on the quantized model: the loss falls, the adapter loads, what was dropped is told.
+code 0 train sft "$model" "$work/data.jsonl" -o "$work/adapter.gguf" --rank 4 --epochs 6 --batch 3 --lr 0.02 --dropout 0 \
+    --validation-last 2 --log "$work/log" -t 1
+has "$err" "1 of 10 lines dropped"
+has "$out" "validation loss"
+[ "$(jq -s 'map(select(.loss)) | (last.loss < first.loss) and (length == 18)' "$work/log")" = true ] ||
+    problem "the log: $(cat "$work/log")"
+[ "$(jq -s 'map(select(.validation_loss)) | length' "$work/log")" = 2 ] || problem "validation in the log"
+[ ! -e "$work/adapter.gguf.checkpoint" ] || problem "the checkpoint of a finished run is still there"
+code 0 inspect "$work/adapter.gguf"
+has "$out" "begins at"
+code 0 run "$model" hello --adapter "$work/adapter.gguf" --max-tokens 3
+
+# The same run again gives the same file; and so does one in two parts.
+cp "$work/adapter.gguf" "$work/first.gguf"
+code 0 train sft "$model" "$work/data.jsonl" -o "$work/adapter.gguf" --rank 4 --epochs 6 --batch 3 --lr 0.02 --dropout 0 \
+    --validation-last 2 -t 1
+cmp -s "$work/first.gguf" "$work/adapter.gguf" || problem "the same run gave another adapter"
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/new.gguf" --resume
+has "$err" "new.gguf.checkpoint"
+
+# On float weights, without the mask, some layers, as a PEFT folder.
+code 0 train sft "$folder" "$work/data.jsonl" -o "$work/peft" --unmasked --targets q,down --rank 2 --epochs 1 -t 1
+[ -s "$work/peft/adapter_model.safetensors" ] || problem "no PEFT folder"
+code 0 run "$folder" hello --adapter "$work/peft" --max-tokens 3
+
+# All weights, and from nothing.
+code 0 train sft "$folder" "$work/data.jsonl" -o "$work/full" --full --epochs 1 --lr 1e-3 -t 1
+code 0 run "$work/full" hello --max-tokens 3
+mkdir "$work/empty"
+cp "$folder"/*.json "$work/empty"
+code 0 train sft "$work/empty" "$work/data.jsonl" -o "$work/random" --from-nothing --bf16 --epochs 1 -t 1
+code 0 run "$work/random" hello --max-tokens 3
+
+# What makes no sense.
+code 2 train sft "$model" "$work/data.jsonl"
+has "$err" "-o OUT"
+code 2 train sft "$model" "$work/data.jsonl" -o "$work/x" --targets q,nose
+has "$err" "nose"
+code 2 train sft "$folder" "$work/data.jsonl" -o "$work/x" --full --unmasked
+printf 'no JSON\n' >"$work/bad.jsonl"
+code 1 train sft "$model" "$work/bad.jsonl" -o "$work/x"
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/x" --validation-last 9
+has "$err" "none is left"
+code 1 train sft "$work/nothing" "$work/data.jsonl" -o "$work/x"
+finish
