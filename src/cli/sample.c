@@ -92,6 +92,7 @@ static ew_status add_line(run_state *state, const ew_problem *problem, const ew_
     state->totals.right += problem->answer && grade.verdict == EW_VERDICT_RIGHT;
     state->totals.none += problem->answer && grade.verdict == EW_VERDICT_NONE;
     state->totals.tokens += candidate->n_tokens;
+    bool told = thinks && state->asked->tell_budget && state->asked->has_thinking_budget;
     json_t *object = json_object();
     ew_json_put(&object, "id", json_string(problem->id));
     ew_json_put(&object, "problem", json_stringn(problem->text.data, problem->text.length));
@@ -101,6 +102,7 @@ static ew_status add_line(run_state *state, const ew_problem *problem, const ew_
     ew_json_put(&object, "answer", plain_text(candidate->answer, candidate->answer_length));
     ew_json_put(&object, "verdict", problem->answer ? json_string(verdict_names[grade.verdict]) : json_null());
     ew_json_put(&object, "thinks", json_boolean(thinks));
+    ew_json_put(&object, "budget", told ? json_integer((json_int_t)state->asked->thinking_budget) : json_null());
     ew_json_put(&object, "stop_reason", json_string(ew_stop_reason_name(candidate->stop_reason)));
     ew_json_put(&object, "thinking_end", json_string(ew_thinking_end_name(candidate->thinking_end)));
     ew_json_put(&object, "tokens", ew_json_ids(candidate->tokens, candidate->n_tokens));

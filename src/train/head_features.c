@@ -189,12 +189,32 @@ static ew_status judge_reply(reader *r, size_t header, bool thinks, const float 
     return status;
 }
 
+/* What is forced behind the header of a reply that thinks: a budget that was told, the opening tag. */
+static ew_status append_opening(reader *r, const json_t *object, ew_error *error) {
+    const ew_chat_template *chat = &r->model->chat_template;
+    const json_t *budget = json_object_get(object, "budget");
+    ew_status status = EW_OK;
+    if (json_is_integer(budget) && json_integer_value(budget) > 0) {
+        char digits[24];
+        int n = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(budget));
+        const ew_string text = {digits, (size_t)n};
+        status = ew_reply_encode_part(chat, r->model->tokenizer, EW_PART_BUDGET, text, &r->tokens, error);
+    }
+    const ew_string nothing = {"", 0};
+    return status == EW_OK
+               ? ew_reply_encode_part(chat, r->model->tokenizer, EW_PART_THINK_OPEN, nothing, &r->tokens, error)
+               : status;
+}
+
 static ew_status add_reply(reader *r, const json_t *object, const ew_message *message, const ew_tokens *reply, bool right,
                            ew_error *error) {
     size_t header = 0;
     const float *last = NULL;
     bool thinks = json_is_true(json_object_get(object, "thinks"));
     ew_status status = encode_prompt(r, message, 1, thinks, &header, error);
+    if (status == EW_OK && thinks) {
+        status = append_opening(r, object, error);
+    }
     if (status == EW_OK) {
         status = append_rest(r, reply, error);
     }

@@ -11,3 +11,8 @@ foreach(pair double_goldens:test_goldens double_gradients:double_gradients)
   add_test(NAME ${EDGEWISE_TEST_PREFIX}train/${name} COMMAND ${name})
   set_tests_properties(${EDGEWISE_TEST_PREFIX}train/${name} PROPERTIES ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endforeach()
+
+# Heads are compared with what the run time asks them.
+if(TARGET test_head_features)
+  target_link_libraries(test_head_features PRIVATE ew_reason)
+endif()
