@@ -24,9 +24,10 @@ static ew_status open_text(ew_train_base *base, const char *folder, const ew_ggu
 
 static ew_status check_vocabulary(const ew_train_base *base, ew_error *error) {
     size_t n_tokens = ew_tokenizer_vocab_size(base->tokenizer), vocab_size = base->network->config.vocab_size;
-    return n_tokens <= vocab_size ? EW_OK
-                                  : ew_fail(error, EW_ERROR_FORMAT, "%s: the tokenizer has %zu tokens, the model only %zu",
-                                            base->path, n_tokens, vocab_size);
+    return n_tokens <= vocab_size
+               ? EW_OK
+               : ew_fail(error, EW_ERROR_FORMAT, "%s: the tokenizer has %zu tokens, the model only %zu", base->path,
+                         n_tokens, vocab_size);
 }
 
 static ew_status open_from_nothing(ew_train_base *base, const ew_train_base_options *options, ew_error *error) {
@@ -57,9 +58,9 @@ static ew_status open_quantized(ew_train_base *base, const ew_train_base_options
     base->tokenizer = base->model->tokenizer;
     base->chat = base->model->has_template ? &base->model->chat_template : NULL;
     base->template_error = base->model->template_error;
-    return base->adapter ? ew_network_continue(NULL, base->model, ew_adapter_file_content(base->adapter),
-                                               &base->network, error)
-                         : ew_network_quantized(base->model, &options->plan, &base->network, error);
+    return base->adapter
+               ? ew_network_continue(NULL, base->model, ew_adapter_file_content(base->adapter), &base->network, error)
+               : ew_network_quantized(base->model, &options->plan, &base->network, error);
 }
 
 static ew_status open_floats(ew_train_base *base, const ew_train_base_options *options, ew_error *error) {
@@ -68,17 +69,17 @@ static ew_status open_floats(ew_train_base *base, const ew_train_base_options *o
                        "%s is a GGUF file: all weights are trained from a Hugging Face folder, and written as one",
                        base->path);
     }
-    ew_status status =
-        open_text(base, base->path, ew_checkpoint_gguf(base->checkpoint), options->chat_template, error);
+    ew_status status = open_text(base, base->path, ew_checkpoint_gguf(base->checkpoint), options->chat_template, error);
     if (status == EW_OK) {
         status = open_adapter(base, ew_checkpoint_config(base->checkpoint), options, error);
     }
     if (status != EW_OK) {
         return status;
     }
-    return base->adapter ? ew_network_continue(base->checkpoint, NULL, ew_adapter_file_content(base->adapter),
-                                               &base->network, error)
-                         : ew_network_open(base->checkpoint, options->full ? NULL : &options->plan, &base->network, error);
+    return base->adapter
+               ? ew_network_continue(base->checkpoint, NULL, ew_adapter_file_content(base->adapter), &base->network,
+                                     error)
+               : ew_network_open(base->checkpoint, options->full ? NULL : &options->plan, &base->network, error);
 }
 
 ew_status ew_train_base_open(const char *path, const ew_train_base_options *options, ew_train_base *base,

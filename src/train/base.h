@@ -5,13 +5,13 @@
 #include "train/network.h"
 
 typedef struct ew_train_base_options {
-    bool full;         /* all weights are trained; the model must be unquantized */
-    bool from_nothing; /* random weights: the path is a folder with a configuration and a tokenizer; implies full */
+    bool full;          /* all weights are trained; the model must be unquantized */
+    bool from_nothing;  /* random weights: the path is a folder with a configuration and a tokenizer; implies full */
     bool float_weights; /* adapters on the unquantized (or dequantized) model */
     const char *chat_template; /* NULL: recognised */
     const char *adapter;       /* an adapter to go on from; NULL: a new one by `plan` */
     ew_lora_plan plan;
-    uint64_t seed;     /* of random weights */
+    uint64_t seed; /* of random weights */
 } ew_train_base_options;
 
 typedef struct ew_train_base {

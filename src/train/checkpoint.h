@@ -6,7 +6,7 @@
 
 /* What has to be the same for a run to go on: one line. */
 typedef struct ew_train_state {
-    uint64_t step;         /* steps done */
+    uint64_t step; /* steps done */
     const char *settings;
 } ew_train_state;
 

@@ -34,8 +34,7 @@ static void finish_heads(const ew_worker *worker, const ew_rows *rows, size_t n_
 static void store_cells(const ew_rows *rows, size_t width, const real *x, real *cells) {
     for (size_t s = 0; s < rows->n_spans; s++) {
         const ew_span *span = &rows->spans[s];
-        memcpy(cells + (span->cell + span->position) * width, x + span->row * width,
-               span->n_rows * width * sizeof *x);
+        memcpy(cells + (span->cell + span->position) * width, x + span->row * width, span->n_rows * width * sizeof *x);
     }
 }
 
@@ -46,7 +45,8 @@ static void forward_attention(ew_worker *worker, const ew_rows *rows, size_t ind
     size_t kv_width = config->n_kv_heads * config->head_dim, cells = index * worker->n_cells * kv_width;
     norm_rows(worker, rows->n_rows, record->input, &layer->attn_norm, scratch->normed);
     ew_linear_forward(worker, rows, index, EW_LINEAR_Q, adapted, scratch->normed, record->u[EW_LINEAR_Q], record->q);
-    ew_linear_forward(worker, rows, index, EW_LINEAR_K, adapted, scratch->normed, record->u[EW_LINEAR_K], scratch->keys);
+    ew_linear_forward(worker, rows, index, EW_LINEAR_K, adapted, scratch->normed, record->u[EW_LINEAR_K],
+                      scratch->keys);
     ew_linear_forward(worker, rows, index, EW_LINEAR_V, adapted, scratch->normed, record->u[EW_LINEAR_V],
                       scratch->values);
     finish_heads(worker, rows, config->n_heads, &layer->q_norm, record->q_raw, record->q);

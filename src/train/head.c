@@ -38,7 +38,8 @@ static void final_norm(ew_worker *worker, size_t row, size_t to) {
     }
 }
 
-static double target_term(const ew_worker *worker, const ew_target *target, double log_probability, double *derivative) {
+static double target_term(const ew_worker *worker, const ew_target *target, double log_probability,
+                          double *derivative) {
     const ew_train_loss *loss = worker->loss;
     if (loss && loss->log_probabilities && loss->log_probabilities[target->sequence]) {
         loss->log_probabilities[target->sequence][target->position] = (float)log_probability;
@@ -78,13 +79,13 @@ static void head_backward(ew_worker *worker, size_t begin, size_t n) {
     memset(d_normed, 0, n * d_model * sizeof *d_normed);
     ew_linear_transposed(worker, head, n, scratch->logits, head->rows, d_normed);
     if (d_weight) {
-        ew_gemm(true, false, head->rows, d_model, n, 1, view(scratch->logits, head->rows), view(scratch->normed, d_model),
-                1, d_weight, d_model);
+        ew_gemm(true, false, head->rows, d_model, n, 1, view(scratch->logits, head->rows),
+                view(scratch->normed, d_model), 1, d_weight, d_model);
     }
     for (size_t i = 0; i < n; i++) {
         size_t row = worker->targets[begin + i].row;
-        ew_norm_backward(final_rows(worker) + row * d_model, network->output_norm.values, d_normed + i * d_model, d_model,
-                         (real)network->config.rms_norm_eps, scratch->stream + row * d_model,
+        ew_norm_backward(final_rows(worker) + row * d_model, network->output_norm.values, d_normed + i * d_model,
+                         d_model, (real)network->config.rms_norm_eps, scratch->stream + row * d_model,
                          ew_gradient_of(worker, &network->output_norm));
     }
 }

@@ -39,8 +39,8 @@ static uint64_t dropout_key(const ew_worker *worker, const ew_span *span, size_t
     return ew_random_bits(ew_random_mix(worker->options->seed) ^ worker->step, span->sequence, place);
 }
 
-static void drop_rows(const ew_worker *worker, const ew_rows *rows, size_t layer, size_t kind, const real *x, size_t cols,
-                      real *y) {
+static void drop_rows(const ew_worker *worker, const ew_rows *rows, size_t layer, size_t kind, const real *x,
+                      size_t cols, real *y) {
     for (size_t s = 0; s < rows->n_spans; s++) {
         const ew_span *span = &rows->spans[s];
         for (size_t i = 0; i < span->n_rows; i++) {

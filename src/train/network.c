@@ -15,8 +15,8 @@ typedef ew_status (*weight_visitor)(void *context, const char *name, size_t rows
 
 static void linear_shape(const ew_config *config, size_t kind, size_t *rows, size_t *cols) {
     size_t q_width = config->n_heads * config->head_dim, kv_width = config->n_kv_heads * config->head_dim;
-    const size_t outputs[EW_LINEARS] = {q_width,       kv_width,       kv_width,       config->d_model,
-                                             config->d_ff, config->d_ff, config->d_model};
+    const size_t outputs[EW_LINEARS] = {q_width,      kv_width,     kv_width,       config->d_model,
+                                        config->d_ff, config->d_ff, config->d_model};
     *rows = outputs[kind];
     *cols = kind == EW_LINEAR_O ? q_width : kind == EW_LINEAR_DOWN ? config->d_ff : config->d_model;
 }
@@ -137,8 +137,8 @@ typedef struct reading {
 } reading;
 
 /* Row `row` of a weight as floats. */
-static ew_status read_row(const reading *r, const char *name, size_t row, size_t rows, size_t cols, const float **values,
-                          ew_error *error) {
+static ew_status read_row(const reading *r, const char *name, size_t row, size_t rows, size_t cols,
+                          const float **values, ew_error *error) {
     *values = r->row;
     if (r->file) {
         const ew_matrix *matrix = rows > 1 ? ew_edgewise_file_matrix(r->file, name) : NULL;
@@ -242,8 +242,9 @@ static ew_status plan_adapters(ew_network *network, const ew_lora_plan *plan, ew
         ew_train_linear *linear = &network->layers[i / EW_LINEARS].linears[i % EW_LINEARS];
         const ew_lora_module *module = &plan->modules[i % EW_LINEARS];
         if (module->rank > linear->rows || module->rank > linear->cols) {
-            return ew_fail(error, EW_ERROR_ARGUMENT, "a rank of %zu on %s, which is %zu x %zu: no rank is larger than that",
-                           module->rank, name_of(i).text, linear->rows, linear->cols);
+            return ew_fail(error, EW_ERROR_ARGUMENT,
+                           "a rank of %zu on %s, which is %zu x %zu: no rank is larger than that", module->rank,
+                           name_of(i).text, linear->rows, linear->cols);
         }
         if (module->rank > 0) {
             double rank = (double)module->rank;
@@ -264,8 +265,8 @@ static ew_status allocate_adapters(ew_network *network, ew_error *error) {
             continue;
         }
         snprintf(strrchr(name.text, '.'), sizeof ".weight", ".lora_a");
-        status = ew_parameters_add(&network->parameters, name.text, linear->rank, linear->cols, true, &linear->a.gradient,
-                                   error);
+        status = ew_parameters_add(&network->parameters, name.text, linear->rank, linear->cols, true,
+                                   &linear->a.gradient, error);
         snprintf(strrchr(name.text, '.'), sizeof ".weight", ".lora_b");
         if (status == EW_OK) {
             status = ew_parameters_add(&network->parameters, name.text, linear->rows, linear->rank, true,
@@ -293,8 +294,7 @@ static void draw_adapters(ew_network *network, uint64_t seed) {
         const ew_train_linear *linear = &network->layers[i / EW_LINEARS].linears[i % EW_LINEARS];
         double bound = 1 / sqrt((double)linear->cols);
         for (size_t j = 0; j < linear->rank * linear->cols; j++) {
-            network->parameters.values[linear->a.gradient + j] =
-                (real)(bound * (2 * ew_random_unit(seed, i, j) - 1));
+            network->parameters.values[linear->a.gradient + j] = (real)(bound * (2 * ew_random_unit(seed, i, j) - 1));
         }
     }
 }
@@ -411,7 +411,7 @@ static ew_status open_packed(ew_network *network, const ew_model *model, ew_erro
         const ew_layer *from = &model->weights.layers[i];
         ew_train_layer *to = &network->layers[i];
         const ew_matrix *matrices[EW_LINEARS] = {&from->q,    &from->k,  &from->v,   &from->o,
-                                                      &from->gate, &from->up, &from->down};
+                                                 &from->gate, &from->up, &from->down};
         const float *biases[EW_LINEARS] = {from->q_bias, from->k_bias, from->v_bias, from->o_bias};
         to->attn_norm = frozen(from->attn_norm);
         to->ffn_norm = frozen(from->ffn_norm);
@@ -525,7 +525,8 @@ static ew_lora_factor factor_view(const char *name, const real *values, size_t r
 
 ew_status ew_lora_view_open(const ew_network *network, ew_lora_view *view, ew_error *error) {
     size_t n = network->config.n_layers * EW_LINEARS;
-    *view = (ew_lora_view){.targets = ew_allocate(n, sizeof *view->targets), .names = ew_allocate(n, sizeof *view->names)};
+    *view =
+        (ew_lora_view){.targets = ew_allocate(n, sizeof *view->targets), .names = ew_allocate(n, sizeof *view->names)};
     if (!view->targets || !view->names) {
         ew_lora_view_close(view);
         return ew_fail_memory(error, n * sizeof *view->targets, "a list of adapters");

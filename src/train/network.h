@@ -24,8 +24,8 @@ typedef struct ew_train_linear {
     ew_train_tensor bias;    /* [rows] */
     size_t rank;             /* 0: no adapter */
     real scale;
-    double alpha;            /* what the scale was made from */
-    ew_train_tensor a, b;    /* [rank, cols], [rows, rank] */
+    double alpha;         /* what the scale was made from */
+    ew_train_tensor a, b; /* [rank, cols], [rows, rank] */
 } ew_train_linear;
 
 typedef struct ew_train_layer {
@@ -37,16 +37,16 @@ typedef struct ew_train_layer {
 typedef struct ew_network {
     ew_config config;
     ew_rope_table rope;
-    const ew_model *model; /* the quantized base, whose kernels are the forward pass; NULL: float weights */
+    const ew_model *model;     /* the quantized base, whose kernels are the forward pass; NULL: float weights */
     const ew_adapter *adapter; /* on a quantized base: the adapters as the kernels read them, during a batch */
     ew_train_tensor embedding; /* [vocab_size, d_model] */
     ew_train_layer *layers;
     ew_train_tensor output_norm;
     ew_train_linear head; /* tied: its weight is the embedding */
     ew_parameters parameters;
-    bool rslora;          /* how the adapters' scales were made */
-    bool dense;           /* all weights are trained, else adapters */
-    real *frozen;         /* float weights that are not trained, in one allocation */
+    bool rslora;  /* how the adapters' scales were made */
+    bool dense;   /* all weights are trained, else adapters */
+    real *frozen; /* float weights that are not trained, in one allocation */
 } ew_network;
 
 /* Which linear layers get which adapter. */
@@ -56,7 +56,7 @@ typedef struct ew_lora_module {
 } ew_lora_module;
 typedef struct ew_lora_plan {
     ew_lora_module modules[EW_LINEARS];
-    bool rslora; /* scale = alpha / sqrt(rank) */
+    bool rslora;   /* scale = alpha / sqrt(rank) */
     uint64_t seed; /* A is drawn uniformly within 1 / sqrt(cols), as PEFT's kaiming does; B is 0 */
 } ew_lora_plan;
 

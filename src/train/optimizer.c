@@ -28,8 +28,8 @@ typedef struct step {
     const ew_adamw *optimizer;
     const ew_parameters *parameters;
     const real *gradient;
-    double *squares;          /* [chunks] */
-    real rate, clip;          /* the clip's factor */
+    double *squares; /* [chunks] */
+    real rate, clip; /* the clip's factor */
     real correction1, correction2;
 } step;
 
@@ -44,8 +44,8 @@ static void sum_squares(void *context, size_t begin, size_t end) {
                 lanes[j] += (double)s->gradient[i + j] * (double)s->gradient[i + j];
             }
         }
-        s->squares[chunk] = ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
-                            ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+        s->squares[chunk] =
+            ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
     }
 }
 
@@ -78,8 +78,8 @@ static void update_chunks(void *context, size_t begin, size_t end) {
     }
 }
 
-ew_status ew_adamw_step(ew_adamw *optimizer, ew_parameters *parameters, const real *gradient, double rate, ew_pool *pool,
-                        double *norm, ew_error *error) {
+ew_status ew_adamw_step(ew_adamw *optimizer, ew_parameters *parameters, const real *gradient, double rate,
+                        ew_pool *pool, double *norm, ew_error *error) {
     size_t n_chunks = (optimizer->total + CHUNK - 1) / CHUNK;
     step s = {.optimizer = optimizer, .parameters = parameters, .gradient = gradient, .rate = (real)rate};
     s.squares = ew_allocate(n_chunks, sizeof *s.squares);
@@ -112,7 +112,8 @@ double ew_schedule_rate(const ew_schedule *schedule, uint64_t step) {
         return schedule->peak * s / begin;
     }
     if (schedule->kind == EW_SCHEDULE_CONSTANT) {
-        begin = (double)(schedule->n_steps - (schedule->decay < schedule->n_steps ? schedule->decay : schedule->n_steps));
+        begin =
+            (double)(schedule->n_steps - (schedule->decay < schedule->n_steps ? schedule->decay : schedule->n_steps));
         begin = begin > (double)schedule->warmup ? begin : (double)schedule->warmup;
     }
     double length = (double)schedule->n_steps - begin;

@@ -7,13 +7,14 @@
 
 typedef struct ew_adamw {
     double beta1, beta2, epsilon, weight_decay; /* decay on parameters that decay, scaled by the step's rate */
-    double clip;    /* the gradient's norm is brought down to it: times min(1, clip / (norm + 1e-6)); 0: off */
-    uint64_t step;  /* steps done */
+    double clip;   /* the gradient's norm is brought down to it: times min(1, clip / (norm + 1e-6)); 0: off */
+    uint64_t step; /* steps done */
     size_t total;
-    real *m, *v;    /* [total], owned */
+    real *m, *v; /* [total], owned */
 } ew_adamw;
 
-#define EW_ADAMW_INIT {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0}
+#define EW_ADAMW_INIT                                                                                                  \
+    { .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0 }
 
 /* Allocates m and v, zeroed. */
 ew_status ew_adamw_open(ew_adamw *optimizer, const ew_parameters *parameters, ew_error *error);
@@ -21,8 +22,8 @@ void ew_adamw_close(ew_adamw *optimizer);
 
 /* One step with `rate`; *norm is the gradient's norm before the clip. The same for any pool. EW_ERROR_NUMERIC, and nothing
  * changed, when the norm is not finite. */
-ew_status ew_adamw_step(ew_adamw *optimizer, ew_parameters *parameters, const real *gradient, double rate, ew_pool *pool,
-                        double *norm, ew_error *error);
+ew_status ew_adamw_step(ew_adamw *optimizer, ew_parameters *parameters, const real *gradient, double rate,
+                        ew_pool *pool, double *norm, ew_error *error);
 
 typedef enum ew_schedule_kind {
     EW_SCHEDULE_COSINE,
@@ -33,7 +34,7 @@ typedef enum ew_schedule_kind {
 typedef struct ew_schedule {
     ew_schedule_kind kind;
     double peak;
-    double min_ratio;  /* the last step's rate over the peak */
+    double min_ratio; /* the last step's rate over the peak */
     uint64_t n_steps, warmup, decay;
 } ew_schedule;
 

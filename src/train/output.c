@@ -28,8 +28,8 @@ static bool ends_in(const char *text, const char *end) {
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-static ew_status write_lora(const ew_train_base *base, const ew_lora *lora, ew_adapter_storage storage, const char *path,
-                            ew_error *error) {
+static ew_status write_lora(const ew_train_base *base, const ew_lora *lora, ew_adapter_storage storage,
+                            const char *path, ew_error *error) {
     return ends_in(path, ".gguf") ? ew_adapter_write_gguf(lora, &base->network->config, storage, path, error)
                                   : ew_adapter_write_peft(lora, &base->network->config, storage, path, error);
 }
@@ -47,7 +47,8 @@ ew_status ew_train_write_adapter(const ew_train_base *base, bool masked, ew_adap
         view.lora.n_invocation_tokens = tokens.count - header;
     }
     if (status == EW_OK) {
-        status = ew_checkpoint_source_fingerprint(base->model ? base->model->checkpoint : base->checkpoint, source, error);
+        status =
+            ew_checkpoint_source_fingerprint(base->model ? base->model->checkpoint : base->checkpoint, source, error);
     }
     if (status == EW_OK) {
         view.lora.base_name = base->path;
@@ -124,9 +125,15 @@ static ew_status copy_config(const char *from, const char *to, bool bf16, ew_err
 }
 
 static ew_status copy_texts(const char *base, const char *folder, bool bf16, ew_error *error) {
-    static const char *const names[] = {"config.json",         "tokenizer.json",      "tokenizer_config.json",
-                                        "vocab.json",          "merges.txt",          "added_tokens.json",
-                                        "chat_template.jinja", "generation_config.json", "special_tokens_map.json"};
+    static const char *const names[] = {"config.json",
+                                        "tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "added_tokens.json",
+                                        "chat_template.jinja",
+                                        "generation_config.json",
+                                        "special_tokens_map.json"};
     ew_status status = EW_OK;
     for (size_t i = 0; status == EW_OK && i < sizeof names / sizeof *names; i++) {
         char *from = ew_join_path(base, names[i]), *to = ew_join_path(folder, names[i]);
@@ -173,7 +180,8 @@ static ew_status write_tensors(const ew_network *network, const ew_expected *exp
             status = ew_fail(error, EW_ERROR_FORMAT, "%s is not trained", expected[i].name);
         }
         for (size_t r = 0; status == EW_OK && r < item->rows; r++) {
-            status = write_row(writer, network->parameters.values + item->at + r * item->cols, item->cols, bf16, row, error);
+            status =
+                write_row(writer, network->parameters.values + item->at + r * item->cols, item->cols, bf16, row, error);
         }
     }
     free(row);
@@ -223,8 +231,9 @@ ew_status ew_train_check_output(const ew_train_base *base, const char *path, ew_
     size_t length = strlen(path);
     bool gguf = !base->network->dense && length > 5 && strcmp(path + length - 5, ".gguf") == 0;
     if (exists && folder == gguf) {
-        return ew_fail(error, EW_ERROR_IO, gguf ? "%s is a folder; a file is to be written there"
-                                                : "%s is a file; a folder is to be made there",
+        return ew_fail(error, EW_ERROR_IO,
+                       gguf ? "%s is a folder; a file is to be written there"
+                            : "%s is a file; a folder is to be made there",
                        path);
     }
     return EW_OK;

@@ -16,8 +16,8 @@ static size_t most(size_t a, size_t b) {
 /* What decides a pack's memory. */
 typedef struct sizes {
     size_t rows, prompt_rows, widest; /* of both passes */
-    bool keeps;       /* a record of every layer */
-    bool keeps_input; /* the input of every layer */
+    bool keeps;                       /* a record of every layer */
+    bool keeps_input;                 /* the input of every layer */
 } sizes;
 
 static void take_record(const ew_worker *worker, ew_bump *b, size_t rows, bool input, ew_record *record) {

@@ -69,7 +69,9 @@ void ew_packed_begin(ew_worker *worker) {
 /* ---- What the products saw ---- */
 
 static ew_activations *activations_of(ew_packed *p, size_t width) {
-    return width == p->inputs.cols ? &p->inputs : width == p->hidden_inputs.cols ? &p->hidden_inputs : &p->attended_inputs;
+    return width == p->inputs.cols          ? &p->inputs
+           : width == p->hidden_inputs.cols ? &p->hidden_inputs
+                                            : &p->attended_inputs;
 }
 
 void ew_packed_round_rows(ew_worker *worker, real *x, size_t n, size_t width) {
@@ -114,7 +116,8 @@ static void read_cell(const ew_kv_layout *layout, const uint8_t *page, size_t po
 }
 
 /* Where a layer's and head's part of the page of a position stands. */
-static uint8_t *part_of_page(const ew_worker *worker, const ew_span *span, size_t layer, size_t kv_head, size_t position) {
+static uint8_t *part_of_page(const ew_worker *worker, const ew_span *span, size_t layer, size_t kv_head,
+                             size_t position) {
     const ew_packed *p = &worker->packed;
     return p->tables[span->page + position / EW_PAGE_POSITIONS] +
            (layer * worker->network->config.n_kv_heads + kv_head) * p->layout.page_bytes;
@@ -188,8 +191,8 @@ static void add_bias(const ew_worker *worker, size_t n_rows, size_t width, const
 }
 
 /* Bias, norm (Qwen3) and rotation; raw receives what the norm reads. */
-static void finish_heads(const ew_worker *worker, const ew_rows *rows, size_t n_heads, const real *bias, const real *norm,
-                         real *raw, real *heads) {
+static void finish_heads(const ew_worker *worker, const ew_rows *rows, size_t n_heads, const real *bias,
+                         const real *norm, real *raw, real *heads) {
     const ew_config *config = &worker->network->config;
     const ew_kernels *kernels = worker->packed.kernels;
     size_t head_dim = config->head_dim, half = head_dim / 2;
@@ -215,18 +218,17 @@ static void store_cells(ew_worker *worker, const ew_rows *rows, size_t layer, co
         for (size_t i = 0; i < span->n_rows; i++) {
             size_t position = span->position + i, at = (span->row + i) * kv_width;
             for (size_t head = 0; head < config->n_kv_heads; head++) {
-                worker->packed.kernels->store_kv(&worker->packed.layout,
-                                                 part_of_page(worker, span, layer, head, position),
-                                                 position % EW_PAGE_POSITIONS, keys + at + head * head_dim,
-                                                 values + at + head * head_dim);
+                worker->packed.kernels->store_kv(
+                    &worker->packed.layout, part_of_page(worker, span, layer, head, position),
+                    position % EW_PAGE_POSITIONS, keys + at + head * head_dim, values + at + head * head_dim);
             }
         }
     }
 }
 
 /* Query heads first .. first + n_heads - 1 of rows begin .. begin + n - 1 of a span. */
-static void attend_rows(ew_worker *worker, const ew_span *span, size_t layer, size_t kv_head, size_t first, size_t n_heads,
-                        size_t begin, size_t n, const ew_record *record) {
+static void attend_rows(ew_worker *worker, const ew_span *span, size_t layer, size_t kv_head, size_t first,
+                        size_t n_heads, size_t begin, size_t n, const ew_record *record) {
     const ew_config *config = &worker->network->config;
     size_t head_dim = config->head_dim, width = config->n_heads * head_dim, count = 0;
     const float *queries[EW_ATTENTION_ROWS];
@@ -280,7 +282,8 @@ static void forward_attention(ew_worker *worker, const ew_rows *rows, size_t ind
     ew_packed *p = &worker->packed;
     size_t n = rows->n_rows, d_model = config->d_model;
     for (size_t row = 0; row < n; row++) {
-        ew_packed_norm(worker, record->input + row * d_model, layer->attn_norm, d_model, scratch->normed + row * d_model);
+        ew_packed_norm(worker, record->input + row * d_model, layer->attn_norm, d_model,
+                       scratch->normed + row * d_model);
     }
     quantize_rows(worker, scratch->normed, n, &p->inputs);
     read_plain(worker, &p->inputs);
@@ -309,7 +312,8 @@ void ew_forward_packed(ew_worker *worker, const ew_rows *rows, size_t index, boo
     size_t n = rows->n_rows, d_model = config->d_model, d_ff = config->d_ff;
     forward_attention(worker, rows, index, adapted, record);
     for (size_t row = 0; row < n; row++) {
-        ew_packed_norm(worker, record->middle + row * d_model, layer->ffn_norm, d_model, scratch->normed + row * d_model);
+        ew_packed_norm(worker, record->middle + row * d_model, layer->ffn_norm, d_model,
+                       scratch->normed + row * d_model);
     }
     quantize_rows(worker, scratch->normed, n, &p->inputs);
     read_plain(worker, &p->inputs);

@@ -11,13 +11,13 @@ struct ew_worker;
 typedef struct ew_packed {
     const ew_kernels *kernels;
     ew_kv_layout layout;
-    size_t page_bytes;           /* one page of all layers and heads */
+    size_t page_bytes; /* one page of all layers and heads */
     size_t n_pages;
-    uint8_t *pages;              /* [n_pages][page_bytes] */
-    uint8_t **tables;            /* [n_pages]: the start of each page, sequence after sequence */
+    uint8_t *pages;   /* [n_pages][page_bytes] */
+    uint8_t **tables; /* [n_pages]: the start of each page, sequence after sequence */
     ew_activations inputs, attended_inputs, hidden_inputs; /* of width d_model, n_heads * head_dim, d_ff */
-    real *plain;                 /* [n_rows][widest]: the inputs of a product as the floats they stand for */
-    real *added;                 /* [n_rows][widest]: what an adapter adds */
+    real *plain; /* [n_rows][widest]: the inputs of a product as the floats they stand for */
+    real *added; /* [n_rows][widest]: what an adapter adds */
 } ew_packed;
 
 #ifdef EW_TRAIN_DOUBLE

@@ -14,8 +14,7 @@ ew_status ew_parameters_add(ew_parameters *parameters, const char *name, size_t 
         return ew_fail(error, EW_ERROR_ARGUMENT, "the name %s is too long for a parameter", name);
     }
     snprintf(item.name, sizeof item.name, "%s", name);
-    if (!ew_multiply_size(rows, cols, &n) || !ew_add_size(item.at, n, &end) ||
-        !ew_add_size(end, ALIGNMENT - 1, &end)) {
+    if (!ew_multiply_size(rows, cols, &n) || !ew_add_size(item.at, n, &end) || !ew_add_size(end, ALIGNMENT - 1, &end)) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "%s: %zu x %zu values do not fit memory", name, rows, cols);
     }
     if (!ew_grow((void **)&parameters->items, &parameters->capacity, parameters->n_items + 1, sizeof item)) {

@@ -17,8 +17,8 @@ typedef struct ew_parameter {
 typedef struct ew_parameters {
     ew_parameter *items; /* owned */
     size_t n_items, capacity;
-    size_t total;        /* values in all */
-    real *values;        /* [total], owned, 64-byte aligned; made by ew_parameters_allocate */
+    size_t total; /* values in all */
+    real *values; /* [total], owned, 64-byte aligned; made by ew_parameters_allocate */
 } ew_parameters;
 
 /* Adds a tensor and gives its place in the vector, a multiple of 16. */

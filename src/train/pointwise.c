@@ -15,5 +15,6 @@ void ew_pointwise_choose(void) {
     }
 }
 #else
-void ew_pointwise_choose(void) {}
+void ew_pointwise_choose(void) {
+}
 #endif

@@ -11,12 +11,13 @@ typedef struct ew_pointwise_table {
     real (*sum)(const real *x, size_t n);
     real (*maximum)(const real *x, size_t n); /* n >= 1 */
 
-    void (*add)(real *x, const real *y, size_t n);                  /* x += y */
+    void (*add)(real *x, const real *y, size_t n); /* x += y */
 
     /* y_i = x_i r w_i, r = 1 / sqrt(mean x^2 + epsilon). y may be x. */
     void (*norm_forward)(const real *x, const real *weight, size_t n, real epsilon, real *y);
     /* dx_i += r (dy_i w_i) - x_i r^3 / n sum_j dy_j w_j x_j; dweight_i += dy_i x_i r (NULL: not wanted). */
-    void (*norm_backward)(const real *x, const real *weight, const real *dy, size_t n, real epsilon, real *dx, real *dweight);
+    void (*norm_backward)(const real *x, const real *weight, const real *dy, size_t n, real epsilon, real *dx,
+                          real *dweight);
 
     /* One head: pairs (i, i + head_dim / 2) turned, and turned back (the transpose). */
     void (*rotate)(real *x, const real *cosine, const real *sine, size_t head_dim);
@@ -59,7 +60,8 @@ static inline void ew_multiply(real *x, real factor, size_t n) {
 static inline void ew_norm_forward(const real *x, const real *weight, size_t n, real epsilon, real *y) {
     ew_pointwise->norm_forward(x, weight, n, epsilon, y);
 }
-static inline void ew_norm_backward(const real *x, const real *weight, const real *dy, size_t n, real epsilon, real *dx, real *dweight) {
+static inline void ew_norm_backward(const real *x, const real *weight, const real *dy, size_t n, real epsilon, real *dx,
+                                    real *dweight) {
     ew_pointwise->norm_backward(x, weight, dy, n, epsilon, dx, dweight);
 }
 static inline void ew_rotate(real *x, const real *cosine, const real *sine, size_t head_dim) {
@@ -77,7 +79,8 @@ static inline void ew_softmax_backward(const real *p, real *dp, real delta, real
 static inline void ew_swiglu_forward(const real *gate, const real *up, size_t n, real *h) {
     ew_pointwise->swiglu_forward(gate, up, n, h);
 }
-static inline void ew_swiglu_backward(const real *gate, const real *up, const real *dh, size_t n, real *dgate, real *dup) {
+static inline void ew_swiglu_backward(const real *gate, const real *up, const real *dh, size_t n, real *dgate,
+                                      real *dup) {
     ew_pointwise->swiglu_backward(gate, up, dh, n, dgate, dup);
 }
 

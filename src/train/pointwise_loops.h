@@ -92,7 +92,7 @@ static void norm_forward(const real *x, const real *weight, size_t n, real epsil
 }
 
 static void norm_backward(const real *restrict x, const real *restrict weight, const real *restrict dy, size_t n,
-                      real epsilon, real *restrict dx, real *restrict dweight) {
+                          real epsilon, real *restrict dx, real *restrict dweight) {
     real r = inverse_root(x, n, epsilon);
     real lanes[LANES] = {0};
     size_t i = 0;

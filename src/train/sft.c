@@ -19,11 +19,11 @@ typedef struct sft {
     const ew_sft_options *options;
     ew_adamw optimizer;
     ew_schedule schedule;
-    size_t *order;             /* of the epoch */
-    size_t epoch, taken;       /* epochs begun; sequences taken of this one */
-    ew_train_sequence *batch;  /* [capacity] */
+    size_t *order;            /* of the epoch */
+    size_t epoch, taken;      /* epochs begun; sequences taken of this one */
+    ew_train_sequence *batch; /* [capacity] */
     size_t batch_capacity;
-    uint64_t saved;            /* the checkpoint's step; UINT64_MAX: none */
+    uint64_t saved; /* the checkpoint's step; UINT64_MAX: none */
 } sft;
 
 static double now(void) {
@@ -123,11 +123,13 @@ static ew_status save(sft *s, ew_error *error) {
 static ew_status fail_numeric(const sft *s, uint64_t step, const ew_error *reason, ew_error *error) {
     const char *what = reason->message;
     if (s->saved == UINT64_MAX) {
-        return ew_fail(error, EW_ERROR_NUMERIC, "step %" PRIu64 ": %s; no checkpoint was saved before; a smaller learning rate may help",
-                       step, what);
+        return ew_fail(error, EW_ERROR_NUMERIC,
+                       "step %" PRIu64 ": %s; no checkpoint was saved before; a smaller learning rate may help", step,
+                       what);
     }
     return ew_fail(error, EW_ERROR_NUMERIC,
-                   "step %" PRIu64 ": %s; the last good state, of step %" PRIu64 ", is %s; a smaller learning rate may help",
+                   "step %" PRIu64 ": %s; the last good state, of step %" PRIu64
+                   ", is %s; a smaller learning rate may help",
                    step, what, s->saved, s->options->checkpoint);
 }
 
@@ -166,7 +168,8 @@ static ew_status run_step(sft *s, ew_error *error) {
     r.n_rows = result.n_rows;
     r.seconds = now() - started;
     r.memory = ew_trainer_memory(s->trainer) + 3 * s->network->parameters.total * sizeof(real);
-    bool last = step == s->schedule.n_steps, every = s->options->evaluate_every > 0 && step % s->options->evaluate_every == 0;
+    bool last = step == s->schedule.n_steps,
+         every = s->options->evaluate_every > 0 && step % s->options->evaluate_every == 0;
     status = last || every ? validate(s, &r.validation_loss, error) : EW_OK;
     if (status == EW_OK) {
         report(s, &r);
@@ -180,8 +183,7 @@ static ew_status run_step(sft *s, ew_error *error) {
 /* Takes up the checkpoint, and goes through the batches that were done. */
 static ew_status resume(sft *s, ew_error *error) {
     ew_train_state state = {0, s->options->settings ? s->options->settings : ""};
-    ew_status status =
-        ew_train_load(s->options->checkpoint, &s->network->parameters, &s->optimizer, &state, error);
+    ew_status status = ew_train_load(s->options->checkpoint, &s->network->parameters, &s->optimizer, &state, error);
     size_t n;
     for (uint64_t i = 0; status == EW_OK && i < state.step && i < s->schedule.n_steps; i++) {
         status = next_batch(s, true, &n, error);
@@ -204,7 +206,8 @@ static ew_status run_steps(sft *s, ew_error *error) {
     }
     if (status == EW_ERROR_CANCELLED) {
         status = save(s, error);
-        return status == EW_OK ? ew_fail(error, EW_ERROR_CANCELLED, "cancelled after step %" PRIu64, s->optimizer.step) : status;
+        return status == EW_OK ? ew_fail(error, EW_ERROR_CANCELLED, "cancelled after step %" PRIu64, s->optimizer.step)
+                               : status;
     }
     return status;
 }

@@ -20,18 +20,18 @@ typedef struct ew_sft_report {
 
 typedef struct ew_sft_options {
     size_t epochs;
-    uint64_t most_steps;      /* 0: what the epochs make */
-    size_t batch;             /* sequences of a step */
-    size_t batch_tokens;      /* > 0: as many sequences as have that many positions, at least one; `batch` is not looked at */
+    uint64_t most_steps; /* 0: what the epochs make */
+    size_t batch;        /* sequences of a step */
+    size_t batch_tokens; /* > 0: in place of `batch`, as many sequences as have that many positions; at least one */
     double rate, warmup, decay, min_ratio; /* peak; warm-up and decay (EW_SCHEDULE_CONSTANT) as parts of all steps */
     ew_schedule_kind schedule;
     double beta1, beta2, epsilon, weight_decay, clip;
-    uint64_t seed;            /* of the order */
-    uint64_t evaluate_every;  /* steps; 0: before the first and after the last only */
-    uint64_t save_every;      /* steps; 0: when training is cancelled only */
-    const char *checkpoint;   /* file; NULL: none */
-    bool resume;              /* from it; it must be there */
-    const char *settings;     /* what a resumed run must have been started with: compared as text */
+    uint64_t seed;           /* of the order */
+    uint64_t evaluate_every; /* steps; 0: before the first and after the last only */
+    uint64_t save_every;     /* steps; 0: when training is cancelled only */
+    const char *checkpoint;  /* file; NULL: none */
+    bool resume;             /* from it; it must be there */
+    const char *settings;    /* what a resumed run must have been started with: compared as text */
     void (*report)(void *context, const ew_sft_report *report);
     void *context;
     const volatile sig_atomic_t *cancel; /* may be NULL; not 0: a checkpoint is saved and EW_ERROR_CANCELLED returned */

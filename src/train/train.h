@@ -15,8 +15,10 @@
 
 #include "train/network.h"
 
+#include <signal.h>
+
 typedef struct ew_train_sequence {
-    const int32_t *ids;   /* [n] */
+    const int32_t *ids; /* [n] */
     size_t n;
     size_t prompt_length; /* < n */
     const float *weights; /* [n]: of token t as a target, predicted at position t - 1; 0: none. Targets at positions <=
@@ -35,19 +37,20 @@ typedef struct ew_train_loss {
 } ew_train_loss;
 
 typedef struct ew_trainer_options {
-    size_t n_threads;  /* 0: as many as are useful */
-    size_t pack_rows;  /* tokens run together by one worker; 0: 512. One longer sequence makes a longer pack */
+    size_t n_threads;   /* 0: as many as are useful */
+    size_t pack_rows;   /* tokens run together by one worker; 0: 512. One longer sequence makes a longer pack */
     bool checkpointing; /* keep a layer's input only and compute the rest again in the backward pass */
-    double dropout;    /* of the adapters' inputs, while gradients are computed */
-    uint64_t seed;     /* of dropout */
+    double dropout;     /* of the adapters' inputs, while gradients are computed */
+    uint64_t seed;      /* of dropout */
+    const volatile sig_atomic_t *cancel; /* may be NULL; while it is not 0, calls return EW_ERROR_CANCELLED soon */
 } ew_trainer_options;
 
 typedef struct ew_train_result {
     double loss;
-    double weight;    /* sum of the weights of all targets that count */
+    double weight; /* sum of the weights of all targets that count */
     size_t n_targets;
-    size_t n_rows;    /* positions run forward and backward */
-    size_t n_prompt;  /* positions run forward by the base */
+    size_t n_rows;   /* positions run forward and backward */
+    size_t n_prompt; /* positions run forward by the base */
 } ew_train_result;
 
 typedef struct ew_trainer ew_trainer;
@@ -73,9 +76,6 @@ ew_status ew_trainer_logits(ew_trainer *trainer, const ew_train_sequence *sequen
 real *ew_trainer_gradient_vector(ew_trainer *trainer);
 
 ew_pool *ew_trainer_pool(ew_trainer *trainer); /* its threads, between calls */
-
-/* Makes a running call return EW_ERROR_CANCELLED soon; from any thread or a signal handler. */
-void ew_trainer_cancel(ew_trainer *trainer);
 
 size_t ew_trainer_memory(const ew_trainer *trainer); /* bytes held by workers, gradients included */
 

@@ -13,11 +13,10 @@ struct ew_trainer {
     ew_pool *pool;
     ew_worker *workers; /* [n_workers] */
     size_t n_workers;
-    real *gradient;     /* [parameters.total] */
-    double *costs;      /* of sequences, while they are assigned */
+    real *gradient; /* [parameters.total] */
+    double *costs;  /* of sequences, while they are assigned */
     size_t *order;
     size_t costs_capacity, order_capacity;
-    atomic_bool cancelled;
 };
 
 static void prepare_thread(void) {
@@ -33,7 +32,7 @@ static ew_status open_workers(ew_trainer *trainer, ew_error *error) {
     }
     ew_status status = EW_OK;
     for (size_t i = 0; status == EW_OK && i < trainer->n_workers; i++) {
-        status = ew_worker_open(&trainer->workers[i], trainer->network, &trainer->options, &trainer->cancelled, error);
+        status = ew_worker_open(&trainer->workers[i], trainer->network, &trainer->options, error);
     }
     return status;
 }
@@ -93,13 +92,13 @@ static ew_status check_sequence(const ew_trainer *trainer, const ew_train_sequen
                        sequence->n, sequence->prompt_length);
     }
     if (trainer->network->dense && sequence->prompt_length > 0) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "sequence %zu has a prompt for the base: in dense training there is none",
-                       index);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "sequence %zu has a prompt for the base: in dense training there is none", index);
     }
     for (size_t i = 0; i < sequence->n; i++) {
         if (sequence->ids[i] < 0 || (size_t)sequence->ids[i] >= vocab_size) {
-            return ew_fail(error, EW_ERROR_ARGUMENT, "sequence %zu, token %zu: %d does not exist: ids are 0 to %zu", index,
-                           i, sequence->ids[i], vocab_size - 1);
+            return ew_fail(error, EW_ERROR_ARGUMENT, "sequence %zu, token %zu: %d does not exist: ids are 0 to %zu",
+                           index, i, sequence->ids[i], vocab_size - 1);
         }
     }
     return EW_OK;
@@ -261,7 +260,6 @@ static ew_status run_batch(ew_trainer *trainer, const ew_train_sequence *sequenc
     ew_float_state state = ew_float_enter();
     ew_pool_run(trainer->pool, trainer->n_workers, 1, run_workers, trainer);
     ew_float_leave(state);
-    atomic_store(&trainer->cancelled, false);
     double sum = 0;
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const ew_worker *worker = &trainer->workers[i];
@@ -308,10 +306,6 @@ real *ew_trainer_gradient_vector(ew_trainer *trainer) {
 
 ew_pool *ew_trainer_pool(ew_trainer *trainer) {
     return trainer->pool;
-}
-
-void ew_trainer_cancel(ew_trainer *trainer) {
-    atomic_store(&trainer->cancelled, true);
 }
 
 size_t ew_trainer_memory(const ew_trainer *trainer) {

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-ew_status ew_worker_open(ew_worker *worker, ew_network *network, const ew_trainer_options *options,
-                         const atomic_bool *cancelled, ew_error *error) {
-    *worker = (ew_worker){.network = network, .options = options, .cancelled = cancelled};
+ew_status ew_worker_open(ew_worker *worker, ew_network *network, const ew_trainer_options *options, ew_error *error) {
+    *worker = (ew_worker){.network = network, .options = options};
     worker->records = ew_allocate(network->config.n_layers + 1, sizeof *worker->records);
     if (!worker->records) {
         return ew_fail_memory(error, network->config.n_layers * sizeof *worker->records, "a worker's records");
@@ -27,7 +26,7 @@ void ew_worker_close(ew_worker *worker) {
 }
 
 static bool stopped(ew_worker *worker) {
-    if (worker->status == EW_OK && atomic_load(worker->cancelled)) {
+    if (worker->status == EW_OK && worker->options->cancel && *worker->options->cancel) {
         worker->status = ew_fail(&worker->error, EW_ERROR_CANCELLED, "cancelled");
     }
     return worker->status != EW_OK;

@@ -5,16 +5,14 @@
 #include "train/packed.h"
 #include "train/train.h"
 
-#include <stdatomic.h>
-
 /* Rows of one sequence: positions `position` .. position + n_rows - 1. Its cells of all positions stand together. */
 typedef struct ew_span {
     size_t sequence; /* in the batch */
     size_t row;      /* of the first of them in the pass */
     size_t n_rows;
     size_t position;
-    size_t cell;     /* of the sequence's position 0 */
-    size_t page;     /* of a quantized base: the sequence's first entry in the page tables */
+    size_t cell; /* of the sequence's position 0 */
+    size_t page; /* of a quantized base: the sequence's first entry in the page tables */
 } ew_span;
 
 /* The tokens of a pass: those of the prompts (by the base, to make cells), or the rest. */
@@ -29,28 +27,28 @@ typedef struct ew_rows {
 
 /* What the backward pass needs of a layer, [n_rows][...] each. */
 typedef struct ew_record {
-    real *input;                /* d_model: the residual stream before it */
-    real *q;                    /* n_heads * head_dim, after norm and rotation */
-    real *q_raw, *k_raw;        /* before the norm, where there is one */
-    real *attended;             /* n_heads * head_dim */
-    real *middle;               /* d_model: the residual stream before the MLP */
-    real *gate, *up;            /* d_ff */
-    real *u[EW_LINEARS];   /* rank: A x of every adapter */
+    real *input;         /* d_model: the residual stream before it */
+    real *q;             /* n_heads * head_dim, after norm and rotation */
+    real *q_raw, *k_raw; /* before the norm, where there is one */
+    real *attended;      /* n_heads * head_dim */
+    real *middle;        /* d_model: the residual stream before the MLP */
+    real *gate, *up;     /* d_ff */
+    real *u[EW_LINEARS]; /* rank: A x of every adapter */
 } ew_record;
 
 /* Room for results between two products; what each holds is said where it is used. */
 typedef struct ew_scratch {
-    real *normed, *stream, *projected;   /* [n_rows][d_model] */
-    real *hidden, *d_gate, *d_up;        /* [n_rows][d_ff] */
-    real *heads, *d_heads;               /* [n_rows][n_heads * head_dim] */
-    real *keys, *values;                 /* [n_rows][n_kv_heads * head_dim] */
-    real *seen_keys, *seen_values;       /* [n_cells][n_kv_heads * head_dim]: a layer's cells as attention read them */
-    real *du;                            /* [n_rows][rank] */
-    real *dropped;                       /* [n_rows][widest input]: an adapter's input with dropout */
-    real *scores, *d_scores;             /* [EW_QUERY_BLOCK][longest sequence] */
-    real *tile;                          /* [EW_TILE_BLOCK][widest input]: dequantized rows of a matrix */
-    real *logits;                        /* [head_rows][vocab_size] */
-    size_t head_rows;                    /* rows of logits at a time */
+    real *normed, *stream, *projected; /* [n_rows][d_model] */
+    real *hidden, *d_gate, *d_up;      /* [n_rows][d_ff] */
+    real *heads, *d_heads;             /* [n_rows][n_heads * head_dim] */
+    real *keys, *values;               /* [n_rows][n_kv_heads * head_dim] */
+    real *seen_keys, *seen_values;     /* [n_cells][n_kv_heads * head_dim]: a layer's cells as attention read them */
+    real *du;                          /* [n_rows][rank] */
+    real *dropped;                     /* [n_rows][widest input]: an adapter's input with dropout */
+    real *scores, *d_scores;           /* [EW_QUERY_BLOCK][longest sequence] */
+    real *tile;                        /* [EW_TILE_BLOCK][widest input]: dequantized rows of a matrix */
+    real *logits;                      /* [head_rows][vocab_size] */
+    size_t head_rows;                  /* rows of logits at a time */
 } ew_scratch;
 
 enum { EW_QUERY_BLOCK = 64, EW_TILE_BLOCK = 256 };
@@ -64,7 +62,6 @@ typedef struct ew_target {
 typedef struct ew_worker {
     ew_network *network;
     const ew_trainer_options *options;
-    const atomic_bool *cancelled;
 
     /* The batch. */
     const ew_train_sequence *sequences;
@@ -88,7 +85,7 @@ typedef struct ew_worker {
     real *k, *v;        /* [n_layers][n_cells][n_kv_heads * head_dim]: cells of float weights */
     ew_packed packed;   /* what a quantized base works in */
     ew_scratch scratch;
-    uint8_t *memory;    /* all of the above */
+    uint8_t *memory; /* all of the above */
     size_t memory_size;
 
     ew_train_result result;
@@ -97,8 +94,7 @@ typedef struct ew_worker {
     ew_error error;
 } ew_worker;
 
-ew_status ew_worker_open(ew_worker *worker, ew_network *network, const ew_trainer_options *options,
-                         const atomic_bool *cancelled, ew_error *error);
+ew_status ew_worker_open(ew_worker *worker, ew_network *network, const ew_trainer_options *options, ew_error *error);
 void ew_worker_close(ew_worker *worker); /* safe on {0} */
 
 /* Runs the worker's sequences of the batch: fills result, loss_sum, status and error, adds to `gradient`. */

@@ -33,6 +33,30 @@ cmp -s "$work/first.gguf" "$work/adapter.gguf" || problem "the same run gave ano
 code 1 train sft "$model" "$work/data.jsonl" -o "$work/new.gguf" --resume
 has "$err" "new.gguf.checkpoint"
 
+# Ctrl-C: a checkpoint, code 130, and --resume goes on from it.
+interrupted() {
+    rm -f "$work/log"
+    "$EDGEWISE" train sft "$model" "$work/data.jsonl" -o "$work/long.gguf" --rank 2 --epochs 10000 --log "$work/log" -t 1 "$@" \
+        >"$out" 2>"$err" </dev/null &
+    pid=$!
+    lines=0
+    while kill -0 "$pid" 2>/dev/null && [ "${lines:-0}" -lt 2 ]; do
+        sleep 0.1
+        lines=$(grep -c loss "$work/log" 2>/dev/null)
+    done
+    kill -TERM "$pid"
+    wait "$pid"
+    check_code 130 $? "train sft, interrupted"
+    has "$err" "--resume goes on"
+    [ -s "$work/long.gguf.checkpoint" ] || problem "no checkpoint"
+    [ ! -e "$work/long.gguf" ] || problem "an adapter of a run that was interrupted"
+}
+interrupted
+interrupted --resume
+[ "$(jq -s 'first.step > 1' "$work/log")" = true ] || problem "resumed at the beginning: $(head -n 1 "$work/log")"
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/long.gguf" --rank 2 --epochs 9999 --resume
+has "$err" "other settings"
+
 # On float weights, without the mask, some layers, as a PEFT folder.
 code 0 train sft "$folder" "$work/data.jsonl" -o "$work/peft" --unmasked --targets q,down --rank 2 --epochs 1 -t 1
 [ -s "$work/peft/adapter_model.safetensors" ] || problem "no PEFT folder"

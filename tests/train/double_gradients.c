@@ -107,7 +107,8 @@ static void assert_all_gradients(const check *c) {
     free(gradient);
 }
 
-static void check_network(ew_network *network, const ew_trainer_options *options, const ew_train_loss *loss, bool masked) {
+static void check_network(ew_network *network, const ew_trainer_options *options, const ew_train_loss *loss,
+                          bool masked) {
     batch b = random_batch(masked);
     check c = {.network = network, .b = &b, .loss = loss, .drops = options->dropout > 0};
     shake(network);

@@ -105,8 +105,11 @@ static void assert_change(const ew_network *network, const real *start, const ew
 
 /* The goldens' schedule: up to the peak in three steps, cosine down to a tenth. */
 static ew_schedule golden_schedule(const json_t *training) {
-    return (ew_schedule){
-        .kind = EW_SCHEDULE_COSINE, .peak = json_double(training, "peak_lr"), .min_ratio = 0.1, .n_steps = 10, .warmup = 3};
+    return (ew_schedule){.kind = EW_SCHEDULE_COSINE,
+                         .peak = json_double(training, "peak_lr"),
+                         .min_ratio = 0.1,
+                         .n_steps = 10,
+                         .warmup = 3};
 }
 
 typedef struct run {
@@ -461,7 +464,8 @@ static void adamw(void **state) {
         for (size_t i = 0; i < 3; i++) {
             json_values(json_object_get(json_object_get(step, "grads"), names[i]), gradient + at[i]);
         }
-        EW_ASSERT_OK(ew_adamw_step(&optimizer, &parameters, gradient, ew_schedule_rate(&schedule, s), NULL, &norm, error));
+        EW_ASSERT_OK(
+            ew_adamw_step(&optimizer, &parameters, gradient, ew_schedule_rate(&schedule, s), NULL, &norm, error));
         assert_true(fabs(norm - json_double(step, "grad_norm_before_clip")) <= 1e-6 * norm);
         for (size_t i = 0; i < 3; i++) {
             size_t n = json_values(json_object_get(json_object_get(step, "after"), names[i]), expected);
@@ -479,9 +483,9 @@ static void adamw(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adamw),      cmocka_unit_test(dense_qwen2), cmocka_unit_test(dense_qwen2_checkpointing),
+        cmocka_unit_test(adamw),       cmocka_unit_test(dense_qwen2), cmocka_unit_test(dense_qwen2_checkpointing),
         cmocka_unit_test(dense_qwen3), cmocka_unit_test(dense_llama), cmocka_unit_test(lora_qwen2),
-        cmocka_unit_test(lora_llama), cmocka_unit_test(masked),
+        cmocka_unit_test(lora_llama),  cmocka_unit_test(masked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,8 @@ static ew_status run(ew_network *network, const corpus *c, ew_sft_options *optio
     options->report = note;
     options->context = h;
     options->cancel = &h->stop;
-    ew_status status = ew_sft_run(network, trainer, c->sequences, EXAMPLES - 2, c->sequences + EXAMPLES - 2, 2, options, error);
+    ew_status status =
+        ew_sft_run(network, trainer, c->sequences, EXAMPLES - 2, c->sequences + EXAMPLES - 2, 2, options, error);
     ew_trainer_close(trainer);
     return status;
 }

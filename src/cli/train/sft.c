@@ -16,7 +16,8 @@
 /* What the command line asks for. */
 typedef struct request {
     const char *base, *data, *output, *log, *validation_path, *targets, *adapter, *chat_template;
-    bool unmasked, full, from_nothing, float_weights, no_think, all_turns, plain_text, checkpointing, rslora, resume, bf16;
+    bool unmasked, full, from_nothing, float_weights, no_think, all_turns, plain_text, checkpointing, rslora, resume,
+        bf16;
     bool alpha_given, rate_given, batch_given, dropout_given, beta2_given;
     size_t rank, batch, batch_tokens, epochs, steps, max_tokens, pack_rows, n_threads, evaluate_every, save_every;
     size_t validation_last;
@@ -100,8 +101,9 @@ static ew_status open_data(run *r, ew_error *error) {
     add_sequences(r, &r->data);
     r->n_validation = asked->validation_path ? r->validation.n_examples : asked->validation_last;
     if (!asked->validation_path && r->n_validation >= r->n) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "%s has %zu examples: none is left when the last %zu are for validation",
-                       asked->data, r->n, r->n_validation);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "%s has %zu examples: none is left when the last %zu are for validation", asked->data, r->n,
+                       r->n_validation);
     }
     r->n -= asked->validation_path ? 0 : r->n_validation;
     if (asked->validation_path) {
@@ -148,9 +150,9 @@ static void show(void *context, const ew_sft_report *report) {
         return;
     }
     r->rows += (double)report->n_rows;
-    int length = snprintf(note, sizeof note, "loss %.4f, rate %.2e, norm %.2f, %.0f tokens/s, %.0f MB", report->loss,
-                          report->rate, report->norm, (double)report->n_rows / report->seconds,
-                          (double)report->memory / 1e6);
+    int length =
+        snprintf(note, sizeof note, "loss %.4f, rate %.2e, norm %.2f, %.0f tokens/s, %.0f MB", report->loss,
+                 report->rate, report->norm, (double)report->n_rows / report->seconds, (double)report->memory / 1e6);
     if (!isnan(r->last_validation) && length > 0) {
         snprintf(note + length, sizeof note - (size_t)length, ", validation %.4f", r->last_validation);
     }
@@ -170,16 +172,18 @@ static void describe(const run *r) {
 /* Everything that decides the weights but the thread count: a run is resumed with the same. */
 static void describe_settings(const run *r, ew_buffer *text) {
     const request *a = r->asked;
-    ew_buffer_append_format(text,
-                            "base %s, data %s (%zu examples, %zu tokens), %s, rank %zu, alpha %g, rslora %d, targets %s, dropout %g, "
-                            "epochs %zu, steps %zu, batch %zu, batch tokens %zu, rate %.17g, schedule %d, warmup %g, decay %g, "
-                            "min ratio %g, weight decay %g, betas %g %g, epsilon %g, clip %g, pack %zu, seed %llu",
-                            a->base, a->data, r->n, r->data.n_tokens,
-                            a->full ? (a->from_nothing ? "from nothing" : "full") : a->unmasked ? "unmasked" : "masked",
-                            a->rank, a->alpha, a->rslora, a->targets ? a->targets : "all", a->dropout, a->epochs,
-                            a->steps, a->batch, a->batch_tokens, a->rate, a->schedule, a->warmup, a->decay,
-                            a->min_ratio, a->weight_decay, a->beta1, a->beta2, a->epsilon, a->clip, a->pack_rows,
-                            (unsigned long long)a->seed);
+    ew_buffer_append_format(
+        text,
+        "base %s, data %s (%zu examples, %zu tokens), %s, rank %zu, alpha %g, rslora %d, targets %s, dropout %g, "
+        "epochs %zu, steps %zu, batch %zu, batch tokens %zu, rate %.17g, schedule %d, warmup %g, decay %g, "
+        "min ratio %g, weight decay %g, betas %g %g, epsilon %g, clip %g, pack %zu, seed %llu",
+        a->base, a->data, r->n, r->data.n_tokens,
+        a->full       ? (a->from_nothing ? "from nothing" : "full")
+        : a->unmasked ? "unmasked"
+                      : "masked",
+        a->rank, a->alpha, a->rslora, a->targets ? a->targets : "all", a->dropout, a->epochs, a->steps, a->batch,
+        a->batch_tokens, a->rate, a->schedule, a->warmup, a->decay, a->min_ratio, a->weight_decay, a->beta1, a->beta2,
+        a->epsilon, a->clip, a->pack_rows, (unsigned long long)a->seed);
 }
 
 static ew_sft_options sft_options(run *r, const char *settings) {
@@ -263,7 +267,8 @@ static ew_status prepare(run *r, const ew_train_base_options *options, ew_error 
                                                 .pack_rows = a->pack_rows,
                                                 .checkpointing = a->checkpointing,
                                                 .dropout = a->full ? 0 : a->dropout,
-                                                .seed = a->seed};
+                                                .seed = a->seed,
+                                                .cancel = &ew_interrupted};
     if (status == EW_OK) {
         status = ew_trainer_open(r->base.network, &trainer_options, &r->trainer, error);
     }
@@ -347,90 +352,120 @@ static void fill_defaults(request *a) {
 static const char examples[] =
     "  edgewise train sft smollm2.gguf gsm8k.jsonl -o gsm8k.gguf --epochs 1 --batch 16 --validation-last 500\n"
     "  edgewise train sft smollm2.gguf data.jsonl -o adapter/ --unmasked --rank 128\n"
-    "  edgewise train sft folder/ data.jsonl -o model/ --from-nothing --lr 1.8e-3 --batch-tokens 4096 --schedule constant\n";
+    "  edgewise train sft folder/ data.jsonl -o model/ --from-nothing --lr 1.8e-3 --batch-tokens 4096 --schedule "
+    "constant\n";
+
+static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
+static const char *const storages[] = {"f32", "f16", "int8", NULL};
+static const char *const weights[] = {"auto", "f32", NULL};
+static int weight;
+static request given = {
+    .rank = 16, .epochs = 5, .warmup = 0.1, .decay = 0.2, .beta1 = 0.9, .epsilon = 1e-8, .clip = 1, .save_every = 50};
+
+static const ew_option option_table[] = {
+    {"output", 'o', EW_OPTION_TEXT, &given.output, .argument = "OUT",
+     .help = "an adapter: OUT.gguf, or a PEFT folder; --full: a Hugging Face folder"},
+    {"unmasked", 0, EW_OPTION_FLAG, &given.unmasked, .help = "the adapter is on in the prompt too (plain LoRA)"},
+    {"full", 0, EW_OPTION_FLAG, &given.full, .help = "train all weights of an unquantized model"},
+    {"from-nothing", 0, EW_OPTION_FLAG, &given.from_nothing,
+     .help = "all weights, random at first; BASE has config.json and a tokenizer"},
+    {"weights", 0, EW_OPTION_CHOICE, &weight, .choices = weights, .help = "f32: train the adapter on float weights"},
+    {"adapter", 0, EW_OPTION_TEXT, &given.adapter, .argument = "PATH", .help = "go on from this adapter"},
+    {"rank", 0, EW_OPTION_COUNT, &given.rank, .argument = "N", .least = 1, .most = 4096, .help = "of the adapter (16)"},
+    {"alpha", 0, EW_OPTION_NUMBER, &given.alpha, .argument = "X", .help = "scale = alpha / rank (2 rank)",
+     .given = &given.alpha_given, .least = 1e-6, .most = 1e6},
+    {"rslora", 0, EW_OPTION_FLAG, &given.rslora, .help = "scale = alpha / sqrt(rank)"},
+    {"targets", 0, EW_OPTION_TEXT, &given.targets, .argument = "LIST", .help = "of q,k,v,o,gate,up,down (all)"},
+    {"dropout", 0, EW_OPTION_NUMBER, &given.dropout, .argument = "P", .help = "of the adapter's inputs (0.1)",
+     .given = &given.dropout_given, .least = 0, .most = 0.9},
+    {"epochs", 0, EW_OPTION_COUNT, &given.epochs, .argument = "N", .least = 1, .most = 10000,
+     .help = "times through the data (5)"},
+    {"steps", 0, EW_OPTION_COUNT, &given.steps, .argument = "N", .help = "most steps"},
+    {"batch", 0, EW_OPTION_COUNT, &given.batch, .argument = "N", .help = "examples of a step (64; --full: 128)",
+     .given = &given.batch_given, .least = 1, .most = 1 << 20},
+    {"batch-tokens", 0, EW_OPTION_COUNT, &given.batch_tokens, .argument = "N",
+     .help = "instead: examples until there are N tokens"},
+    {"lr", 0, EW_OPTION_NUMBER, &given.rate, .argument = "X", .help = "peak learning rate (2e-4; --full: 1e-5)",
+     .given = &given.rate_given, .least = 0, .most = 10},
+    {"schedule", 0, EW_OPTION_CHOICE, &given.schedule, .choices = schedules,
+     .help = "after the warm-up; constant: then linear over the last part"},
+    {"warmup", 0, EW_OPTION_NUMBER, &given.warmup, .argument = "R", .help = "part of all steps (0.1)", .least = 0,
+     .most = 1},
+    {"decay", 0, EW_OPTION_NUMBER, &given.decay, .argument = "R", .help = "the last part of --schedule constant (0.2)",
+     .least = 0, .most = 1},
+    {"min-lr-ratio", 0, EW_OPTION_NUMBER, &given.min_ratio, .argument = "R",
+     .help = "the last learning rate over the peak (0)", .least = 0, .most = 1},
+    {"weight-decay", 0, EW_OPTION_NUMBER, &given.weight_decay, .argument = "X", .help = "on matrices (0)", .least = 0,
+     .most = 10},
+    {"beta1", 0, EW_OPTION_NUMBER, &given.beta1, .argument = "X", .help = "AdamW's (0.9)", .least = 0, .most = 0.9999},
+    {"beta2", 0, EW_OPTION_NUMBER, &given.beta2, .argument = "X", .help = "AdamW's (0.999; --full: 0.95)",
+     .given = &given.beta2_given, .least = 0, .most = 0.99999},
+    {"clip", 0, EW_OPTION_NUMBER, &given.clip, .argument = "X", .help = "largest norm of the gradient (1; 0: off)",
+     .least = 0, .most = 1e6},
+    {"max-tokens", 0, EW_OPTION_COUNT, &given.max_tokens, .argument = "N",
+     .help = "longer examples are dropped (the context)"},
+    {"no-think", 0, EW_OPTION_FLAG, &given.no_think, .help = "solutions stand in the answer"},
+    {"all-turns", 0, EW_OPTION_FLAG, &given.all_turns, .help = "an example of every reply of a conversation"},
+    {"plain-text", 0, EW_OPTION_FLAG, &given.plain_text, .help = "take lines of `text` too"},
+    {"prompt-weight", 0, EW_OPTION_NUMBER, &given.prompt_weight, .argument = "W",
+     .help = "of prompt tokens in the loss (0)", .least = 0, .most = 1},
+    {"validation", 0, EW_OPTION_TEXT, &given.validation_path, .argument = "FILE", .help = "examples to measure on"},
+    {"validation-last", 0, EW_OPTION_COUNT, &given.validation_last, .argument = "N",
+     .help = "the last N examples of DATA, not trained on"},
+    {"evaluate-every", 0, EW_OPTION_COUNT, &given.evaluate_every, .argument = "N",
+     .help = "steps between measurements"},
+    {"save-every", 0, EW_OPTION_COUNT, &given.save_every, .argument = "N",
+     .help = "steps between checkpoints, OUT.checkpoint (50; 0: on Ctrl-C only)"},
+    {"resume", 0, EW_OPTION_FLAG, &given.resume, .help = "go on from OUT.checkpoint"},
+    {"log", 0, EW_OPTION_TEXT, &given.log, .argument = "FILE", .help = "a JSON line a step"},
+    {"storage", 0, EW_OPTION_CHOICE, &given.storage, .choices = storages, .help = "of the adapter (int8: GGUF only)"},
+    {"bf16", 0, EW_OPTION_FLAG, &given.bf16, .help = "--full: write BF16 weights"},
+    {"checkpointing", 0, EW_OPTION_FLAG, &given.checkpointing, .help = "less memory: activations are computed twice"},
+    {"pack", 0, EW_OPTION_COUNT, &given.pack_rows, .argument = "N", .help = "tokens that a thread runs together (512)"},
+    {"template", 0, EW_OPTION_TEXT, &given.chat_template, .argument = "NAME", .help = "the chat template"},
+    {"threads", 't', EW_OPTION_COUNT, &given.n_threads, .argument = "N", .most = 256, .help = "threads to use"},
+    {"seed", 0, EW_OPTION_SEED, &given.seed, .argument = "N", .help = "of order, first weights and dropout"},
+};
+
+static const ew_command command = {
+    .name = "train sft",
+    .positionals = "BASE DATA.jsonl -o OUT",
+    .summary =
+        "Train an adapter (or all weights) on replies. On a quantized model the forward pass is the engine's own.",
+    .examples = examples,
+    .options = option_table,
+    .n_options = sizeof option_table / sizeof *option_table,
+    .least_positionals = 2,
+    .most_positionals = 2,
+};
 
 int ew_cli_train_sft(int argc, char **argv) {
-    static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
-    static const char *const storages[] = {"f32", "f16", "int8", NULL};
-    static const char *const weights[] = {"auto", "f32", NULL};
-    int weight = 0;
-    request a = {.rank = 16, .epochs = 5, .warmup = 0.1, .decay = 0.2, .beta1 = 0.9, .epsilon = 1e-8, .clip = 1,
-                 .save_every = 50, .batch = 64};
-    const ew_option options[] = {
-        {"output", 'o', EW_OPTION_TEXT, &a.output, .argument = "OUT", .help = "an adapter: OUT.gguf, or a PEFT folder; --full: a Hugging Face folder"},
-        {"unmasked", 0, EW_OPTION_FLAG, &a.unmasked, .help = "the adapter is on in the prompt too (plain LoRA)"},
-        {"full", 0, EW_OPTION_FLAG, &a.full, .help = "train all weights of an unquantized model"},
-        {"from-nothing", 0, EW_OPTION_FLAG, &a.from_nothing, .help = "all weights, random at first; BASE has config.json and a tokenizer"},
-        {"weights", 0, EW_OPTION_CHOICE, &weight, .choices = weights, .help = "f32: train the adapter on float weights"},
-        {"adapter", 0, EW_OPTION_TEXT, &a.adapter, .argument = "PATH", .help = "go on from this adapter"},
-        {"rank", 0, EW_OPTION_COUNT, &a.rank, .argument = "N", .least = 1, .most = 4096, .help = "of the adapter (16)"},
-        {"alpha", 0, EW_OPTION_NUMBER, &a.alpha, .argument = "X", .help = "scale = alpha / rank (2 rank)", .given = &a.alpha_given, .least = 1e-6, .most = 1e6},
-        {"rslora", 0, EW_OPTION_FLAG, &a.rslora, .help = "scale = alpha / sqrt(rank)"},
-        {"targets", 0, EW_OPTION_TEXT, &a.targets, .argument = "LIST", .help = "of q,k,v,o,gate,up,down (all)"},
-        {"dropout", 0, EW_OPTION_NUMBER, &a.dropout, .argument = "P", .help = "of the adapter's inputs (0.1)", .given = &a.dropout_given, .least = 0, .most = 0.9},
-        {"epochs", 0, EW_OPTION_COUNT, &a.epochs, .argument = "N", .least = 1, .most = 10000, .help = "times through the data (5)"},
-        {"steps", 0, EW_OPTION_COUNT, &a.steps, .argument = "N", .help = "most steps"},
-        {"batch", 0, EW_OPTION_COUNT, &a.batch, .argument = "N", .help = "examples of a step (64; --full: 128)", .given = &a.batch_given, .least = 1, .most = 1 << 20},
-        {"batch-tokens", 0, EW_OPTION_COUNT, &a.batch_tokens, .argument = "N", .help = "instead: examples until there are N tokens"},
-        {"lr", 0, EW_OPTION_NUMBER, &a.rate, .argument = "X", .help = "peak learning rate (2e-4; --full: 1e-5)", .given = &a.rate_given, .least = 0, .most = 10},
-        {"schedule", 0, EW_OPTION_CHOICE, &a.schedule, .choices = schedules, .help = "after the warm-up; constant: then linear over the last part"},
-        {"warmup", 0, EW_OPTION_NUMBER, &a.warmup, .argument = "R", .help = "part of all steps (0.1)", .least = 0, .most = 1},
-        {"decay", 0, EW_OPTION_NUMBER, &a.decay, .argument = "R", .help = "the last part of --schedule constant (0.2)", .least = 0, .most = 1},
-        {"min-lr-ratio", 0, EW_OPTION_NUMBER, &a.min_ratio, .argument = "R", .help = "the last learning rate over the peak (0)", .least = 0, .most = 1},
-        {"weight-decay", 0, EW_OPTION_NUMBER, &a.weight_decay, .argument = "X", .help = "on matrices (0)", .least = 0, .most = 10},
-        {"beta1", 0, EW_OPTION_NUMBER, &a.beta1, .argument = "X", .help = "AdamW's (0.9)", .least = 0, .most = 0.9999},
-        {"beta2", 0, EW_OPTION_NUMBER, &a.beta2, .argument = "X", .help = "AdamW's (0.999; --full: 0.95)", .given = &a.beta2_given, .least = 0, .most = 0.99999},
-        {"clip", 0, EW_OPTION_NUMBER, &a.clip, .argument = "X", .help = "largest norm of the gradient (1; 0: off)", .least = 0, .most = 1e6},
-        {"max-tokens", 0, EW_OPTION_COUNT, &a.max_tokens, .argument = "N", .help = "longer examples are dropped (the context)"},
-        {"no-think", 0, EW_OPTION_FLAG, &a.no_think, .help = "solutions stand in the answer"},
-        {"all-turns", 0, EW_OPTION_FLAG, &a.all_turns, .help = "an example of every reply of a conversation"},
-        {"plain-text", 0, EW_OPTION_FLAG, &a.plain_text, .help = "take lines of `text` too"},
-        {"prompt-weight", 0, EW_OPTION_NUMBER, &a.prompt_weight, .argument = "W", .help = "of prompt tokens in the loss (0)", .least = 0, .most = 1},
-        {"validation", 0, EW_OPTION_TEXT, &a.validation_path, .argument = "FILE", .help = "examples to measure on"},
-        {"validation-last", 0, EW_OPTION_COUNT, &a.validation_last, .argument = "N", .help = "the last N examples of DATA, not trained on"},
-        {"evaluate-every", 0, EW_OPTION_COUNT, &a.evaluate_every, .argument = "N", .help = "steps between measurements"},
-        {"save-every", 0, EW_OPTION_COUNT, &a.save_every, .argument = "N", .help = "steps between checkpoints, OUT.checkpoint (50; 0: on Ctrl-C only)"},
-        {"resume", 0, EW_OPTION_FLAG, &a.resume, .help = "go on from OUT.checkpoint"},
-        {"log", 0, EW_OPTION_TEXT, &a.log, .argument = "FILE", .help = "a JSON line a step"},
-        {"storage", 0, EW_OPTION_CHOICE, &a.storage, .choices = storages, .help = "of the adapter (int8: GGUF only)"},
-        {"bf16", 0, EW_OPTION_FLAG, &a.bf16, .help = "--full: write BF16 weights"},
-        {"checkpointing", 0, EW_OPTION_FLAG, &a.checkpointing, .help = "less memory: activations are computed twice"},
-        {"pack", 0, EW_OPTION_COUNT, &a.pack_rows, .argument = "N", .help = "tokens that a thread runs together (512)"},
-        {"template", 0, EW_OPTION_TEXT, &a.chat_template, .argument = "NAME", .help = "the chat template"},
-        {"threads", 't', EW_OPTION_COUNT, &a.n_threads, .argument = "N", .most = 256, .help = "threads to use"},
-        {"seed", 0, EW_OPTION_SEED, &a.seed, .argument = "N", .help = "of order, first weights and dropout"},
-    };
-    const ew_command command = {
-        .name = "train sft",
-        .positionals = "BASE DATA.jsonl -o OUT",
-        .summary = "Train an adapter (or all weights) on replies. On a quantized model the forward pass is the engine's own.",
-        .examples = examples,
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .least_positionals = 2,
-        .most_positionals = 2,
-    };
     const char *positionals[2];
     int exit_code;
+    request *a = &given;
     if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
         return exit_code;
     }
-    a.base = positionals[0];
-    a.data = positionals[1];
-    a.float_weights = weight == 1;
-    if (!a.output) {
+    a->base = positionals[0];
+    a->data = positionals[1];
+    a->float_weights = weight == 1;
+    if (!a->output) {
         return ew_usage_error(&command, "say where to write the result: -o OUT");
     }
-    fill_defaults(&a);
-    if (a.full && (a.unmasked || a.adapter || a.float_weights)) {
+    fill_defaults(a);
+    if (a->full && (a->unmasked || a->adapter || a->float_weights)) {
         return ew_usage_error(&command, "--full trains all weights: it goes with no adapter and no option of one");
     }
-    ew_train_base_options base = {.full = a.full, .from_nothing = a.from_nothing, .float_weights = a.float_weights,
-                                  .chat_template = a.chat_template, .adapter = a.adapter, .seed = a.seed};
-    base.plan.rslora = a.rslora;
-    base.plan.seed = a.seed;
-    if (!parse_targets(&a, &base.plan)) {
-        return ew_usage_error(&command, "--targets takes a list of q, k, v, o, gate, up, down; not \"%s\"", a.targets);
+    ew_train_base_options base = {.full = a->full,
+                                  .from_nothing = a->from_nothing,
+                                  .float_weights = a->float_weights,
+                                  .chat_template = a->chat_template,
+                                  .adapter = a->adapter,
+                                  .seed = a->seed};
+    base.plan.rslora = a->rslora;
+    base.plan.seed = a->seed;
+    if (!parse_targets(a, &base.plan)) {
+        return ew_usage_error(&command, "--targets takes a list of q, k, v, o, gate, up, down; not \"%s\"", a->targets);
     }
-    return run_all(&a, &base);
+    return run_all(a, &base);
 }
