@@ -176,4 +176,17 @@ static inline size_t kv_bytes(const ew_session *session) {
     return info.kv_bytes;
 }
 
+/* One for a group of tests. */
+static int scripted_setup(void **state) {
+    static scripted s;
+    scripted_open(&s, NULL);
+    *state = &s;
+    return 0;
+}
+
+static int scripted_teardown(void **state) {
+    scripted_close(*state);
+    return 0;
+}
+
 #endif

@@ -293,18 +293,6 @@ static void streams_share_the_prompt(void **state) {
     scripted_close(&s);
 }
 
-static int open_script(void **state) {
-    static scripted s;
-    scripted_open(&s, NULL);
-    *state = &s;
-    return 0;
-}
-
-static int close_script(void **state) {
-    scripted_close(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_answers_share_a_class),
@@ -316,5 +304,5 @@ int main(void) {
         cmocka_unit_test(a_stream_depends_on_the_seed_and_its_number),
         cmocka_unit_test(streams_share_the_prompt),
     };
-    return cmocka_run_group_tests(tests, open_script, close_script);
+    return cmocka_run_group_tests(tests, scripted_setup, scripted_teardown);
 }

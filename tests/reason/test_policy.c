@@ -480,18 +480,6 @@ static void streams_beyond_the_memory_are_refused(void **state) {
     scripted_close(&s);
 }
 
-static int open_script(void **state) {
-    static scripted s;
-    scripted_open(&s, NULL);
-    *state = &s;
-    return 0;
-}
-
-static int close_script(void **state) {
-    scripted_close(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(thinking_and_answer_are_told_apart_however_tokens_are_cut),
@@ -511,5 +499,5 @@ int main(void) {
         cmocka_unit_test(policies_that_cannot_be_satisfied),
         cmocka_unit_test(streams_beyond_the_memory_are_refused),
     };
-    return cmocka_run_group_tests(tests, open_script, close_script);
+    return cmocka_run_group_tests(tests, scripted_setup, scripted_teardown);
 }
