@@ -8,7 +8,8 @@
 
 static const char help[] =
     "Usage: tiny-problems [options] > FILE.jsonl\n\n"
-    "Quantity problems in words, of one to five steps, with worked solutions. A line is an object with id, problem, answer,\n"
+    "Quantity problems in words, of one to five steps, with worked solutions. A line is an object with id, problem, "
+    "answer,\n"
     "steps and kinds, and with solution unless it is a bare one.\n\n"
     "  --count N        how many (1000)\n"
     "  --seed N         other problems (0)\n"

@@ -15,8 +15,8 @@ typedef struct composer {
     tiny_world world;
     int value, n_equations;
     char person[WORD], other[WORD], object[WORD];
-    bool made_up;                               /* names and things that no dictionary has */
-    const char *used[2 * TINY_MOST_KINDS];      /* names that had their part */
+    bool made_up;                          /* names and things that no dictionary has */
+    const char *used[2 * TINY_MOST_KINDS]; /* names that had their part */
     size_t n_used;
     bool failed;
 } composer;
@@ -106,7 +106,8 @@ static void say_opening(composer *c) {
     }
     make_up(c, false, "", first);
     make_up(c, false, "", second);
-    snprintf(text, sizeof text, "The %s %s the %s.", first, verbs[random_below(c, sizeof verbs / sizeof *verbs)], second);
+    snprintf(text, sizeof text, "The %s %s the %s.", first, verbs[random_below(c, sizeof verbs / sizeof *verbs)],
+             second);
     say(c, text);
 }
 
@@ -147,9 +148,12 @@ static void say_wording(composer *c, const char *wording, const int numbers[NUMB
 static int equate(composer *c, int left, char operator, int right) {
     char *out = c->problem->solution;
     size_t length = strlen(out);
-    int result = operator == '+' ? left + right : operator == '-' ? left - right : operator == '*' ? left * right
-                                                                                                : left / right;
-    bool exact = operator != '/' || left % right == 0;
+    int result = operator== '+' ? left + right :
+                 operator== '-' ? left - right
+                 :
+                 operator== '*' ? left * right
+                                : left / right;
+    bool exact = operator!= '/' || left % right == 0;
     c->failed = c->failed || !exact || result < 1 || result > TINY_LARGEST;
     snprintf(out + length, TINY_TEXT - length, "%s%d%c%d=%d", length > 0 ? "\n" : "", left, operator, right, result);
     c->n_equations++;
@@ -232,10 +236,11 @@ static void draw_numbers(composer *c, const tiny_kind *kind, int numbers[NUMBERS
 }
 
 static void reckon(composer *c, const tiny_kind *kind, const int n[NUMBERS]) {
-    static const char operators[] = {[TINY_PRODUCT] = '*', [TINY_SUM] = '+',    [TINY_REST] = '-',   [TINY_MULTIPLE] = '*',
-                                     [TINY_NEST] = '*',    [TINY_ADD] = '+',    [TINY_TAKE] = '-',   [TINY_TIMES] = '*',
-                                     [TINY_FACTOR] = '*',  [TINY_PART] = '/',   [TINY_DIVIDE] = '/', [TINY_BOTH_ADD] = '+',
-                                     [TINY_BOTH_TAKE] = '-', [TINY_BOTH_TIMES] = '*', [TINY_EXCESS_TIMES] = '*'};
+    static const char operators[] = {
+        [TINY_PRODUCT] = '*',   [TINY_SUM] = '+',        [TINY_REST] = '-',        [TINY_MULTIPLE] = '*',
+        [TINY_NEST] = '*',      [TINY_ADD] = '+',        [TINY_TAKE] = '-',        [TINY_TIMES] = '*',
+        [TINY_FACTOR] = '*',    [TINY_PART] = '/',       [TINY_DIVIDE] = '/',      [TINY_BOTH_ADD] = '+',
+        [TINY_BOTH_TAKE] = '-', [TINY_BOTH_TIMES] = '*', [TINY_EXCESS_TIMES] = '*'};
     int v = c->value, part;
     switch (kind->action) {
     case TINY_PLAIN:
@@ -361,8 +366,8 @@ static bool compose(composer *c) {
     say_opening(c);
     bool sound = add_step(c, true, c->problem->n_steps, &closed);
     while (sound && c->n_equations < c->problem->n_steps) {
-        sound = c->problem->n_kinds < TINY_MOST_KINDS &&
-                add_step(c, false, c->problem->n_steps - c->n_equations, &closed);
+        sound =
+            c->problem->n_kinds < TINY_MOST_KINDS && add_step(c, false, c->problem->n_steps - c->n_equations, &closed);
     }
     if (sound && !closed) {
         const int none[NUMBERS] = {0};

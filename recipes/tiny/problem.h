@@ -19,29 +19,29 @@ typedef enum tiny_world {
 } tiny_world;
 enum { TINY_WORLDS = 6, TINY_COUNTED = TINY_THINGS | TINY_FOOD };
 
-/* What a kind does with the quantity v and its numbers a, b, c (those that it uses are drawn and stand in its wordings);
- * `factor` is a number that the words say (a dozen: 12). One line of the solution for each equation. */
+/* What a kind does with the quantity v and its numbers a, b, c (those that it uses are drawn and stand in its
+ * wordings); `factor` is a number that the words say (a dozen: 12). One line of the solution for each equation. */
 typedef enum tiny_action {
-    TINY_PLAIN,         /* v = a; no equation */
-    TINY_PRODUCT,       /* v = a * b */
-    TINY_SUM,           /* v = a + b */
-    TINY_REST,          /* v = a - b */
-    TINY_MULTIPLE,      /* v = a * factor */
-    TINY_NEST,          /* v = a * b, v * c */
-    TINY_ADD,           /* v + a */
-    TINY_TAKE,          /* v - a */
-    TINY_TIMES,         /* v * a */
-    TINY_FACTOR,        /* v * factor */
-    TINY_PART,          /* v / factor */
-    TINY_ADD_PRODUCT,   /* a * b, v + that */
-    TINY_TAKE_PRODUCT,  /* a * b, v - that */
-    TINY_TAKE_PART,     /* v / factor, v - that */
-    TINY_BOTH_ADD,      /* v + a, v + that */
-    TINY_BOTH_TAKE,     /* v - a, v + that */
-    TINY_BOTH_TIMES,    /* v * a, v + that */
-    TINY_EXCESS_TIMES,  /* v * a, that - v */
-    TINY_DIVIDE,        /* v / a */
-    TINY_MISSING,       /* a - v */
+    TINY_PLAIN,        /* v = a; no equation */
+    TINY_PRODUCT,      /* v = a * b */
+    TINY_SUM,          /* v = a + b */
+    TINY_REST,         /* v = a - b */
+    TINY_MULTIPLE,     /* v = a * factor */
+    TINY_NEST,         /* v = a * b, v * c */
+    TINY_ADD,          /* v + a */
+    TINY_TAKE,         /* v - a */
+    TINY_TIMES,        /* v * a */
+    TINY_FACTOR,       /* v * factor */
+    TINY_PART,         /* v / factor */
+    TINY_ADD_PRODUCT,  /* a * b, v + that */
+    TINY_TAKE_PRODUCT, /* a * b, v - that */
+    TINY_TAKE_PART,    /* v / factor, v - that */
+    TINY_BOTH_ADD,     /* v + a, v + that */
+    TINY_BOTH_TAKE,    /* v - a, v + that */
+    TINY_BOTH_TIMES,   /* v * a, v + that */
+    TINY_EXCESS_TIMES, /* v * a, that - v */
+    TINY_DIVIDE,       /* v / a */
+    TINY_MISSING,      /* a - v */
 } tiny_action;
 
 /* Where in a problem a kind stands. */
@@ -76,8 +76,8 @@ enum { TINY_UNSEEN_NAMES = 1, TINY_UNSEEN_OBJECTS = 2, TINY_UNSEEN_OPENINGS = 4 
 typedef struct tiny_request {
     uint64_t seed;
     int least_steps, most_steps;
-    bool test;       /* of the tenth of all problems, by structure and numbers, that training never sees */
-    unsigned unseen; /* TINY_UNSEEN_...; else a quarter has made-up words and a quarter an opening sentence */
+    bool test;        /* of the tenth of all problems, by structure and numbers, that training never sees */
+    unsigned unseen;  /* TINY_UNSEEN_...; else a quarter has made-up words and a quarter an opening sentence */
     int bare_percent; /* so many have no solution */
 } tiny_request;
 

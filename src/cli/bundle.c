@@ -55,7 +55,8 @@ static ew_status as_file(packing *p, const char *path, const char *name, const c
         status = ew_adapter_open(path, &p->model->config, &folder, error);
     }
     if (status == EW_OK) {
-        status = ew_adapter_write_gguf(ew_adapter_file_content(folder), &p->model->config, EW_ADAPTER_KEEP, *file, error);
+        status =
+            ew_adapter_write_gguf(ew_adapter_file_content(folder), &p->model->config, EW_ADAPTER_KEEP, *file, error);
         p->temporary[p->n_temporary] = *file;
         p->n_temporary += status == EW_OK;
     }
@@ -163,8 +164,11 @@ static bool check_policy(const char *policy, int *exit_code) {
     char *copy = policy ? ew_copy_text(policy, strlen(policy)) : NULL, *rest = NULL;
     int n = 1;
     ew_policy_option_table(&values, options);
-    const ew_command command = {
-        .name = "bundle --policy", .positionals = "OPTIONS", .summary = "", .options = options, .n_options = EW_POLICY_OPTIONS};
+    const ew_command command = {.name = "bundle --policy",
+                                .positionals = "OPTIONS",
+                                .summary = "",
+                                .options = options,
+                                .n_options = EW_POLICY_OPTIONS};
     for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word && n < WORDS; word = strtok_r(NULL, " ", &rest)) {
         words[n++] = word;
     }
@@ -187,10 +191,12 @@ int ew_cli_bundle(int argc, char **argv) {
     const ew_command command = {
         .name = "bundle",
         .positionals = "MODEL.gguf",
-        .summary = "Put a model that `edgewise quantize` made, its adapters, heads and a policy into one file, which `run`,\n"
-                   "`chat` and `sample` use as it is. Every part is checked against the model first.",
-        .examples = "  edgewise bundle model.gguf --adapter think.gguf --switcher switcher.gguf --verifier verifier.gguf \\\n"
-                    "      --policy \"--think auto --budget 2000 --streams 4\" -o assistant.gguf\n",
+        .summary =
+            "Put a model that `edgewise quantize` made, its adapters, heads and a policy into one file, which `run`,\n"
+            "`chat` and `sample` use as it is. Every part is checked against the model first.",
+        .examples =
+            "  edgewise bundle model.gguf --adapter think.gguf --switcher switcher.gguf --verifier verifier.gguf \\\n"
+            "      --policy \"--think auto --budget 2000 --streams 4\" -o assistant.gguf\n",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .least_positionals = 1,

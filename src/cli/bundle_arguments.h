@@ -4,9 +4,9 @@
 
 #include "cli/arguments.h"
 
-/* As ew_arguments_parse; if the first positional argument is a bundle, its policy, its (first) adapter and, with `heads`, its switcher
- * and verifier come before the given arguments as if they had been written there. `values` is what the options point
- * into, `size` bytes, as it was before: parsing begins anew from it. */
+/* As ew_arguments_parse; if the first positional argument is a bundle, its policy, its (first) adapter and, with
+ * `heads`, its switcher and verifier come before the given arguments as if they had been written there. `values` is
+ * what the options point into, `size` bytes, as it was before: parsing begins anew from it. */
 bool ew_bundle_arguments_parse(const ew_command *command, void *values, size_t size, bool heads, int argc, char **argv,
                                const char **positionals, int *exit_code);
 

@@ -18,7 +18,8 @@ static void print_head(const char *path, const ew_head *head) {
     printf("%s: %s\n\n", path, switcher ? "switcher" : "verifier");
     printf("states         %zu numbers\n", head->d_model);
     if (switcher) {
-        printf("form           Linear(%zu -> %zu), ReLU, Linear(%zu -> 1)\n", head->d_model, head->n_hidden, head->n_hidden);
+        printf("form           Linear(%zu -> %zu), ReLU, Linear(%zu -> 1)\n", head->d_model, head->n_hidden,
+               head->n_hidden);
         printf("pooling        chunks of %zu, the newest counts %g\n", head->chunk, head->mix);
         printf("threshold      %g\n", head->threshold);
     } else {
@@ -26,7 +27,8 @@ static void print_head(const char *path, const ew_head *head) {
         printf("prompt         %s\n", head->text);
     }
     printf("calibration    sigmoid(%.6g * logit %+.6g)\n", head->calibration_scale, head->calibration_offset);
-    printf("weights        %s\n", head->weights_fingerprint[0] ? head->weights_fingerprint : "of a model without a fingerprint");
+    printf("weights        %s\n",
+           head->weights_fingerprint[0] ? head->weights_fingerprint : "of a model without a fingerprint");
     printf("adapter        %s\n", head->adapter_fingerprint[0] ? head->adapter_fingerprint : "none");
 }
 

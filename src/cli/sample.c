@@ -260,7 +260,8 @@ static int run(request *asked, const char *model) {
 static const char examples[] =
     "  edgewise sample model.gguf problems.jsonl > replies.jsonl\n"
     "  edgewise sample model.gguf problems.jsonl -n 8 --temperature 0.7 -o replies.jsonl     (goes on where it was)\n"
-    "  edgewise sample model.gguf problems.jsonl --adapter think.gguf --mode on --thinking-budget 2000 -o replies.jsonl\n";
+    "  edgewise sample model.gguf problems.jsonl --adapter think.gguf --mode on --thinking-budget 2000 -o "
+    "replies.jsonl\n";
 
 int ew_cli_sample(int argc, char **argv) {
     request asked = {.n_samples = 1, .answer_tokens = 1024};
@@ -292,9 +293,10 @@ int ew_cli_sample(int argc, char **argv) {
     const ew_command command = {
         .name = "sample",
         .positionals = "MODEL PROBLEMS.jsonl",
-        .summary = "Answer each problem several times and grade the replies. A line of PROBLEMS has id, problem and, for\n"
-                   "grading, answer. A line of the output has id, problem, gold, reply, thinking, answer, verdict, tokens,\n"
-                   "logprob, seed and stream.",
+        .summary =
+            "Answer each problem several times and grade the replies. A line of PROBLEMS has id, problem and, for\n"
+            "grading, answer. A line of the output has id, problem, gold, reply, thinking, answer, verdict, tokens,\n"
+            "logprob, seed and stream.",
         .examples = examples,
         .options = options,
         .n_options = sizeof options / sizeof *options,

@@ -28,7 +28,8 @@ static ew_status keep_id(ew_sample_file *file, const char *id, ew_error *error) 
     return EW_OK;
 }
 
-/* Reads whole groups of n_samples lines; *whole is where the last of them ends. A last line that was cut is no error. */
+/* Reads whole groups of n_samples lines; *whole is where the last of them ends. A last line that was cut is no error.
+ * */
 static ew_status read_groups(ew_sample_file *file, const char *path, ew_string text, size_t n_samples, size_t *whole,
                              ew_error *error) {
     const char *begin = text.data, *end = text.data + text.length;
@@ -48,7 +49,8 @@ static ew_status read_groups(ew_sample_file *file, const char *path, ew_string t
         if (last && status != EW_ERROR_MEMORY) {
             status = EW_OK;
         } else if (status == EW_OK && (!id || stream != in_group)) {
-            status = ew_fail(error, EW_ERROR_FORMAT, "%s is no output of a run with %zu samples a problem", where, n_samples);
+            status = ew_fail(error, EW_ERROR_FORMAT, "%s is no output of a run with %zu samples a problem", where,
+                             n_samples);
         } else if (status != EW_OK) {
             ew_fail(error, status, "%s", why.message);
         } else if (++in_group == n_samples) {

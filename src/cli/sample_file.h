@@ -13,9 +13,9 @@ typedef struct ew_sample_file {
     size_t n_ids, capacity;
 } ew_sample_file;
 
-/* Opens `path` for more lines, or stdout for NULL. What is there already must be lines of `sample`; the ids of problems with
- * all n_samples lines are kept, what stands behind the last of them is cut off (a problem that was not finished).
- * EW_ERROR_FORMAT when the file is something else. */
+/* Opens `path` for more lines, or stdout for NULL. What is there already must be lines of `sample`; the ids of
+ * problems with all n_samples lines are kept, what stands behind the last of them is cut off (a problem that was not
+ * finished). EW_ERROR_FORMAT when the file is something else. */
 ew_status ew_sample_file_open(const char *path, size_t n_samples, ew_sample_file *file, ew_error *error);
 bool ew_sample_file_has(const ew_sample_file *file, const char *id);
 

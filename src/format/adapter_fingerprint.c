@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four lanes of 64 bits, fed in turn: as fast as reading, and good enough for telling adapters apart (nobody is kept from
- * making two that agree). */
+/* Four lanes of 64 bits, fed in turn: as fast as reading, and good enough for telling adapters apart (nobody is kept
+ * from making two that agree). */
 typedef struct mixture {
     uint64_t lanes[4];
     size_t n;

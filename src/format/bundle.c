@@ -82,18 +82,19 @@ static ew_status check_name(const char *name, ew_error *error) {
     bool known = adapter || strcmp(name, "switcher") == 0 || strcmp(name, "verifier") == 0;
     size_t plain = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
     if (!known || plain != length || length > EW_BUNDLE_MAX_NAME) {
-        return ew_fail(error, EW_ERROR_ARGUMENT,
-                       "a bundle cannot have the part \"%.60s\": it is adapter.NAME, switcher or verifier, of letters, digits "
-                       "and -_., at most %d",
-                       name, EW_BUNDLE_MAX_NAME);
+        return ew_fail(
+            error, EW_ERROR_ARGUMENT,
+            "a bundle cannot have the part \"%.60s\": it is adapter.NAME, switcher or verifier, of letters, digits "
+            "and -_., at most %d",
+            name, EW_BUNDLE_MAX_NAME);
     }
     return EW_OK;
 }
 
 static ew_status check_parts(const ew_gguf *base, const ew_bundle_part *parts, size_t n, ew_error *error) {
     if (!ew_gguf_find(base, "edgewise.version")) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "%s was not made by `edgewise quantize`; only such a file becomes a bundle",
-                       ew_gguf_path(base));
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "%s was not made by `edgewise quantize`; only such a file becomes a bundle", ew_gguf_path(base));
     }
     for (size_t i = 0; i < ew_gguf_tensor_count(base); i++) {
         if (ew_bundle_name_at(base, i)) {

@@ -1,6 +1,7 @@
-/* A bundle: an Edgewise file that has beside the model, as tensors of bytes, whole files of what goes with it (docs/formats.md,
- * "Bundles"): bundle.adapter.NAME, a LoRA GGUF file; bundle.switcher and bundle.verifier, heads. Every part keeps its own
- * keys and checks; the model's tensors and fingerprints are those of the file that it was made from. */
+/* A bundle: an Edgewise file that has beside the model, as tensors of bytes, whole files of what goes with it
+ * (docs/formats.md, "Bundles"): bundle.adapter.NAME, a LoRA GGUF file; bundle.switcher and bundle.verifier, heads.
+ * Every part keeps its own keys and checks; the model's tensors and fingerprints are those of the file that it was
+ * made from. */
 #ifndef EW_FORMAT_BUNDLE_H
 #define EW_FORMAT_BUNDLE_H
 
@@ -19,9 +20,9 @@ typedef struct ew_bundle_part {
     const char *path;
 } ew_bundle_part;
 
-/* Copies an Edgewise file and puts the parts into it. `policy` (may be NULL): options of `edgewise run` that hold unless others are
- * given. EW_ERROR_ARGUMENT: the base is no Edgewise file or has parts already, a part's name is none or there twice. The
- * parts are copied as they are: open them for the base first. */
+/* Copies an Edgewise file and puts the parts into it. `policy` (may be NULL): options of `edgewise run` that hold
+ * unless others are given. EW_ERROR_ARGUMENT: the base is no Edgewise file or has parts already, a part's name is none
+ * or there twice. The parts are copied as they are: open them for the base first. */
 ew_status ew_bundle_write(const char *path, const char *base, const ew_bundle_part *parts, size_t n_parts,
                           const char *policy, ew_error *error);
 

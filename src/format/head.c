@@ -23,8 +23,9 @@ ew_status ew_head_allocate(ew_head_kind kind, size_t d_model, size_t n_hidden, e
                       .mix = 0.5,
                       .n_hidden = switcher ? n_hidden : 0};
     if (d_model == 0 || d_model > EW_HEAD_MAX_WIDTH || (switcher && (n_hidden == 0 || n_hidden > EW_HEAD_MAX_HIDDEN))) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "a head of width %zu with %zu hidden units; 1 to %d and 1 to %d are possible",
-                       d_model, n_hidden, EW_HEAD_MAX_WIDTH, EW_HEAD_MAX_HIDDEN);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "a head of width %zu with %zu hidden units; 1 to %d and 1 to %d are possible", d_model, n_hidden,
+                       EW_HEAD_MAX_WIDTH, EW_HEAD_MAX_HIDDEN);
     }
     head->mean = ew_allocate(d_model, sizeof *head->mean);
     head->inverse_std = ew_allocate(d_model, sizeof *head->inverse_std);
@@ -71,8 +72,7 @@ static size_t list_arrays(const ew_head *head, head_array out[ARRAYS_MOST]) {
     out[n++] = (head_array){"head.mean", EW_DTYPE_F32, 1, head->d_model, head->mean};
     out[n++] = (head_array){"head.inverse_std", EW_DTYPE_F32, 1, head->d_model, head->inverse_std};
     if (head->kind == EW_HEAD_SWITCHER) {
-        out[n++] =
-            (head_array){"head.hidden.weight", EW_DTYPE_F32, head->n_hidden, head->d_model, head->hidden_weight};
+        out[n++] = (head_array){"head.hidden.weight", EW_DTYPE_F32, head->n_hidden, head->d_model, head->hidden_weight};
         out[n++] = (head_array){"head.hidden.bias", EW_DTYPE_F32, 1, head->n_hidden, head->hidden_bias};
         out[n++] = (head_array){"head.output.weight", EW_DTYPE_F32, 1, head->n_hidden, head->output_weight};
     } else {
@@ -127,8 +127,8 @@ static ew_status read_size(const head_reader *reader, const char *name, size_t m
     uint64_t number = 0;
     ew_status status = ew_gguf_get_u64(reader->gguf, full_name(reader, name, key), NULL, &number, error);
     if (status == EW_OK && (number == 0 || number > most)) {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s: %s is %llu; 1 to %zu is possible", ew_gguf_path(reader->gguf), key,
-                         (unsigned long long)number, most);
+        status = ew_fail(error, EW_ERROR_FORMAT, "%s: %s is %llu; 1 to %zu is possible", ew_gguf_path(reader->gguf),
+                         key, (unsigned long long)number, most);
     }
     *value = (size_t)number;
     return status;
@@ -184,8 +184,8 @@ static ew_status read_numbers(const head_reader *reader, ew_error *error) {
             return status;
         }
         if (!(*numbers[i].value >= numbers[i].least && *numbers[i].value <= numbers[i].most)) {
-            return ew_fail(error, EW_ERROR_NUMERIC, "%s: %s is %g; %g to %g is possible", ew_gguf_path(reader->gguf), key,
-                           *numbers[i].value, numbers[i].least, numbers[i].most);
+            return ew_fail(error, EW_ERROR_NUMERIC, "%s: %s is %g; %g to %g is possible", ew_gguf_path(reader->gguf),
+                           key, *numbers[i].value, numbers[i].least, numbers[i].most);
         }
     }
     return EW_OK;
@@ -330,8 +330,8 @@ void ew_head_declare(ew_gguf_writer *writer, const char *prefix, const ew_head *
     n = list_arrays(head, arrays);
     for (size_t i = 0; i < n; i++) {
         const uint64_t shape[] = {arrays[i].cols, arrays[i].rows};
-        ew_gguf_write_tensor(writer, full_name(&naming, arrays[i].name, name), arrays[i].type, arrays[i].rows > 1 ? 2 : 1,
-                             shape);
+        ew_gguf_write_tensor(writer, full_name(&naming, arrays[i].name, name), arrays[i].type,
+                             arrays[i].rows > 1 ? 2 : 1, shape);
     }
 }
 
@@ -374,8 +374,8 @@ static ew_status match(const char *kind, const char *what, const char *trained, 
     if (strcmp(trained, given) == 0) {
         return EW_OK;
     }
-    return ew_fail(error, EW_ERROR_ARGUMENT, "the %s was trained with %s %.12s, and %s %.12s is in use; train it anew", kind,
-                   what, trained[0] ? trained : "of none", what, given[0] ? given : "of none");
+    return ew_fail(error, EW_ERROR_ARGUMENT, "the %s was trained with %s %.12s, and %s %.12s is in use; train it anew",
+                   kind, what, trained[0] ? trained : "of none", what, given[0] ? given : "of none");
 }
 
 ew_status ew_head_match(const ew_head *head, size_t d_model, const char *weights_fingerprint,
@@ -385,6 +385,7 @@ ew_status ew_head_match(const ew_head *head, size_t d_model, const char *weights
                        kind_name(head->kind), head->d_model, d_model);
     }
     ew_status status = match(kind_name(head->kind), "weights", head->weights_fingerprint, weights_fingerprint, error);
-    return status == EW_OK ? match(kind_name(head->kind), "the adapter", head->adapter_fingerprint, adapter_fingerprint, error)
-                           : status;
+    return status == EW_OK
+               ? match(kind_name(head->kind), "the adapter", head->adapter_fingerprint, adapter_fingerprint, error)
+               : status;
 }

@@ -12,8 +12,8 @@
 ew_status ew_pooling_open(size_t d_model, size_t chunk, double mix, ew_pooling *pooling, ew_error *error) {
     *pooling = (ew_pooling){.d_model = d_model, .chunk = chunk, .mix = mix};
     if (chunk == 0 || !(mix >= 0.0 && mix <= 1.0)) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "pooling by chunks of %zu with a share of %g: 1 and more, 0 to 1 are possible",
-                       chunk, mix);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "pooling by chunks of %zu with a share of %g: 1 and more, 0 to 1 are possible", chunk, mix);
     }
     pooling->partial = ew_allocate(d_model, sizeof *pooling->partial);
     return pooling->partial ? EW_OK : ew_fail_memory(error, d_model * sizeof *pooling->partial, "a pooled state");
@@ -111,7 +111,8 @@ static double verifier_logit(const ew_head *head, const float *x) {
 ew_status ew_head_score(const ew_head *head, const float *x, double *p, double *logit, ew_error *error) {
     for (size_t i = 0; i < head->d_model; i++) {
         if (!isfinite(x[i])) {
-            return ew_fail(error, EW_ERROR_NUMERIC, "the hidden state that a head is asked about is not finite at %zu", i);
+            return ew_fail(error, EW_ERROR_NUMERIC, "the hidden state that a head is asked about is not finite at %zu",
+                           i);
         }
     }
     double raw = head->kind == EW_HEAD_SWITCHER ? switcher_logit(head, x) : verifier_logit(head, x);

@@ -7,10 +7,10 @@
 
 /* Views live as long as the object, or as the problem where it says so. */
 typedef struct ew_problem {
-    const char *id;       /* "" when there is none; a number as it is written (owned by the problem) */
-    ew_string text;       /* what is asked; choices below it, "A. ...", a line each (owned by the problem) */
-    ew_string solution;   /* length 0: none */
-    const char *answer;   /* NULL: none; a number as it is written (owned by the problem) */
+    const char *id;     /* "" when there is none; a number as it is written (owned by the problem) */
+    ew_string text;     /* what is asked; choices below it, "A. ...", a line each (owned by the problem) */
+    ew_string solution; /* length 0: none */
+    const char *answer; /* NULL: none; a number as it is written (owned by the problem) */
     char *owned_id, *owned_answer;
     ew_buffer owned_text;
 } ew_problem;

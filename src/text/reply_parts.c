@@ -140,9 +140,8 @@ ew_status ew_reply_encode_closing(const ew_chat_template *chat, const ew_tokeniz
     } else {
         status = encode_text(tokenizer, text.data, (size_t)(found - text.data), out, error);
         status = status == EW_OK ? ew_tokens_append(out, &chat->think_end, 1, error) : status;
-        status = status == EW_OK
-                     ? encode_text(tokenizer, after, text.length - (size_t)(after - text.data), out, error)
-                     : status;
+        status = status == EW_OK ? encode_text(tokenizer, after, text.length - (size_t)(after - text.data), out, error)
+                                 : status;
     }
     if (status != EW_OK) {
         out->count = before;
@@ -246,9 +245,8 @@ ew_status ew_verification_encode(const ew_chat_template *chat, const ew_tokenize
     }
     if (status == EW_OK) {
         first++; /* behind that end of turn, which the candidate itself has */
-        const ew_chat_prompt rest = {.text = prompt.text,
-                                     .segments = prompt.segments + first,
-                                     .n_segments = prompt.n_segments - first};
+        const ew_chat_prompt rest = {
+            .text = prompt.text, .segments = prompt.segments + first, .n_segments = prompt.n_segments - first};
         status = ew_chat_encode(&rest, tokenizer, out, NULL, error);
     }
     ew_chat_prompt_free(&prompt);

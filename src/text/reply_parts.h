@@ -3,13 +3,14 @@
  *   with thinking      header, [Budget: N tokens\n], <think>\n, thinking, \n</think>\n\n, answer, end of turn
  *   without thinking   header, answer, end of turn
  *
- * Thinking and answer have no white space (Unicode's) at their ends. Every part is tokenized by itself, so that no merge
- * crosses a border; <think> and </think> are the tokens of that text where the tokenizer has them, and text otherwise. A
- * thinking of nothing is no thinking. What a person or a model wrote never becomes a special token.
+ * Thinking and answer have no white space (Unicode's) at their ends. Every part is tokenized by itself, so that no
+ * merge crosses a border; <think> and </think> are the tokens of that text where the tokenizer has them, and text
+ * otherwise. A thinking of nothing is no thinking. What a person or a model wrote never becomes a special token.
  *
- * Forced parts (header, budget, <think>\n, and a closing tag that a budget forced) are fed and are no targets; thinking, a
- * closing tag of the model's own, answer and end of turn are. The adapter is on from the header's first token. Without
- * thinking the header is what the template writes then (Qwen3: with its empty think block), all of it forced.
+ * Forced parts (header, budget, <think>\n, and a closing tag that a budget forced) are fed and are no targets;
+ * thinking, a closing tag of the model's own, answer and end of turn are. The adapter is on from the header's first
+ * token. Without thinking the header is what the template writes then (Qwen3: with its empty think block), all of it
+ * forced.
  *
  * Earlier replies of a conversation stand in the prompt without their thinking. */
 #ifndef EW_TEXT_REPLY_PARTS_H
@@ -32,9 +33,9 @@ typedef enum ew_reply_part {
 typedef struct ew_reply_content {
     ew_string thinking; /* length 0: the reply does not think */
     ew_string answer;
-    size_t budget;      /* tokens told in the reply's second line; 0: none, and without thinking none is told */
-    bool close_forced;  /* the closing tag was inserted, not drawn */
-    bool open;          /* text ended inside the thinking: what follows it is missing (ew_reply_split sets it) */
+    size_t budget;     /* tokens told in the reply's second line; 0: none, and without thinking none is told */
+    bool close_forced; /* the closing tag was inserted, not drawn */
+    bool open;         /* text ended inside the thinking: what follows it is missing (ew_reply_split sets it) */
 } ew_reply_content;
 
 /* A text with the tags in it: <think> may only be preceded by white space; a </think> without a <think> closes a
@@ -69,9 +70,9 @@ ew_status ew_prompt_encode(const ew_chat_template *chat, const ew_tokenizer *tok
 
 /* A conversation with its reply. */
 typedef struct ew_reply_tokens {
-    ew_tokens tokens;               /* prompt, then the reply's parts */
+    ew_tokens tokens;                 /* prompt, then the reply's parts */
     size_t begin[EW_REPLY_PARTS + 1]; /* part p is tokens begin[p] .. begin[p + 1] - 1; an absent one is empty */
-    bool target[EW_REPLY_PARTS];    /* the part's tokens are targets of the loss */
+    bool target[EW_REPLY_PARTS];      /* the part's tokens are targets of the loss */
 } ew_reply_tokens;
 
 /* Fills *out (start from {0}; what it held is replaced): begin[EW_PART_HEADER] is where the adapter begins. An `open`
@@ -80,8 +81,8 @@ ew_status ew_reply_encode(const ew_chat_template *chat, const ew_tokenizer *toke
                           size_t n_messages, const ew_reply_content *content, ew_reply_tokens *out, ew_error *error);
 void ew_reply_tokens_free(ew_reply_tokens *reply); /* safe on {0} */
 
-/* The verification prompt, appended: a user's turn with `text` and the header of the reply to come, as they stand behind a
- * reply's end of turn (which is not among them). */
+/* The verification prompt, appended: a user's turn with `text` and the header of the reply to come, as they stand
+ * behind a reply's end of turn (which is not among them). */
 ew_status ew_verification_encode(const ew_chat_template *chat, const ew_tokenizer *tokenizer, ew_string text,
                                  ew_tokens *out, ew_error *error);
 

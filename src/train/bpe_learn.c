@@ -63,8 +63,7 @@ ew_status ew_bpe_learner_open(ew_bpe_learner *l, ew_error *error) {
 }
 
 static bool same_piece(const ew_bpe_learner *l, const ew_bpe_piece *piece, const int32_t *symbols, size_t length) {
-    return piece->length == length &&
-           memcmp(l->symbols + piece->start, symbols, length * sizeof *symbols) == 0;
+    return piece->length == length && memcmp(l->symbols + piece->start, symbols, length * sizeof *symbols) == 0;
 }
 
 ew_status ew_bpe_count(ew_bpe_learner *l, const uint8_t *bytes, size_t length, ew_error *error) {
@@ -204,8 +203,8 @@ static candidate pop(learning *s) {
 
 /* ---- Pieces' pairs ---- */
 
-/* Adds `sign` times the piece's count to the counts of its pairs. With `fresh` >= 0 the pairs with that token are new in
- * this piece: they note it, and are candidates anew; EVERY_PAIR: all are. */
+/* Adds `sign` times the piece's count to the counts of its pairs. With `fresh` >= 0 the pairs with that token are new
+ * in this piece: they note it, and are candidates anew; EVERY_PAIR: all are. */
 enum { NO_PAIR = -1, EVERY_PAIR = -2 };
 static bool count_pairs(learning *s, size_t index, int sign, int32_t fresh) {
     const ew_bpe_piece *piece = &s->learner->pieces[index];
@@ -238,8 +237,8 @@ static bool push_pairs(learning *s, size_t index, int32_t fresh) {
             continue;
         }
         size_t at = find_pair(s, symbols[i - 1], symbols[i]);
-        if (at == SIZE_MAX || (s->pairs[at].count > s->pairs[at].listed &&
-                               !push(s, (candidate){s->pairs[at].count, at}))) {
+        if (at == SIZE_MAX ||
+            (s->pairs[at].count > s->pairs[at].listed && !push(s, (candidate){s->pairs[at].count, at}))) {
             return false;
         }
     }
@@ -388,8 +387,8 @@ static bool learn(learning *s, size_t n_tokens, uint64_t least_count) {
 ew_status ew_bpe_learn(ew_bpe_learner *learner, size_t n_tokens, uint64_t least_count, ew_error *error) {
     learning s = {.learner = learner};
     if (learner->n_pieces > UINT32_MAX || n_tokens < N_BYTES || n_tokens > INT32_MAX) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "a vocabulary of %zu tokens cannot be learned; 256 bytes are the least",
-                       n_tokens);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "a vocabulary of %zu tokens cannot be learned; 256 bytes are the least", n_tokens);
     }
     bool sound = learn(&s, n_tokens, least_count > 2 ? least_count : 2);
     for (size_t i = 0; i < s.n_pairs; i++) {

@@ -1,9 +1,9 @@
 /* Learning byte-pair merges from counted pieces of text (Sennrich, Haddow, Birch 2016; on bytes as in GPT-2).
  *
- * Tokens 0 .. 255 are the bytes, in the order of GPT-2's byte alphabet. Again and again the neighbouring pair that occurs
- * most often in all pieces, each counted as often as it occurred, becomes one token. Of pairs that occur equally often the
- * one with the smaller left id is taken, then the one with the smaller right id; so the result is a function of the
- * counts alone. A pair whose bytes are a token already becomes that token. */
+ * Tokens 0 .. 255 are the bytes, in the order of GPT-2's byte alphabet. Again and again the neighbouring pair that
+ * occurs most often in all pieces, each counted as often as it occurred, becomes one token. Of pairs that occur
+ * equally often the one with the smaller left id is taken, then the one with the smaller right id; so the result is a
+ * function of the counts alone. A pair whose bytes are a token already becomes that token. */
 #ifndef EW_TRAIN_BPE_LEARN_H
 #define EW_TRAIN_BPE_LEARN_H
 
@@ -28,13 +28,13 @@ typedef struct ew_learned_merge {
 typedef struct ew_bpe_learner {
     ew_bpe_piece *pieces; /* in the order of their first occurrence */
     size_t n_pieces, piece_capacity;
-    int32_t *symbols;     /* of all pieces: bytes' tokens until merges are learned */
+    int32_t *symbols; /* of all pieces: bytes' tokens until merges are learned */
     size_t n_symbols, symbol_capacity;
-    size_t *slots;        /* open addressing by hash; index + 1, 0: free */
+    size_t *slots; /* open addressing by hash; index + 1, 0: free */
     size_t n_slots;
-    uint64_t n_counted;   /* pieces counted, equal ones each time */
-    int32_t byte_ids[256];  /* the token of every byte */
-    ew_buffer bytes;      /* of tokens */
+    uint64_t n_counted;    /* pieces counted, equal ones each time */
+    int32_t byte_ids[256]; /* the token of every byte */
+    ew_buffer bytes;       /* of tokens */
     ew_learned_token *tokens;
     size_t n_tokens, token_capacity;
     ew_learned_merge *merges;

@@ -8,9 +8,13 @@
 #include <string.h>
 
 const char *ew_drop_reason_name(ew_drop_reason reason) {
-    static const char *const names[EW_DROP_REASONS] = {"no JSON object", "of no known form", "with an unknown role",
-                                                       "without a reply to learn", "with wrong ids or labels",
-                                                       "with a text that is refused", "too long"};
+    static const char *const names[EW_DROP_REASONS] = {"no JSON object",
+                                                       "of no known form",
+                                                       "with an unknown role",
+                                                       "without a reply to learn",
+                                                       "with wrong ids or labels",
+                                                       "with a text that is refused",
+                                                       "too long"};
     return (size_t)reason < EW_DROP_REASONS ? names[reason] : "unknown";
 }
 
@@ -72,8 +76,9 @@ static ew_status fail_empty(const ew_dataset *dataset, const char *name, ew_erro
     if (dataset->n_dropped == 0) {
         return ew_fail(error, EW_ERROR_FORMAT, "%s: there is no line in it", name);
     }
-    return ew_fail(error, EW_ERROR_FORMAT, "%s: none of its lines makes an example; %zu of %zu are %s, the first: %s", name,
-                   most->count, dataset->n_dropped, ew_drop_reason_name((ew_drop_reason)reason), most->first.message);
+    return ew_fail(error, EW_ERROR_FORMAT, "%s: none of its lines makes an example; %zu of %zu are %s, the first: %s",
+                   name, most->count, dataset->n_dropped, ew_drop_reason_name((ew_drop_reason)reason),
+                   most->first.message);
 }
 
 ew_status ew_dataset_read_text(ew_string text, const char *name, const ew_dataset_options *options, ew_dataset *out,

@@ -8,8 +8,8 @@
  *   text                                       with `plain_text` only: every token but the first is a target
  * Replies are built by text/reply_parts.h and by nothing else.
  *
- * A line that makes no example is dropped, counted by reason and told by number; only what is nobody's mistake in a line
- * (memory, a file that cannot be read, a set without any example) is an error. */
+ * A line that makes no example is dropped, counted by reason and told by number; only what is nobody's mistake in a
+ * line (memory, a file that cannot be read, a set without any example) is an error. */
 #ifndef EW_TRAIN_DATASET_H
 #define EW_TRAIN_DATASET_H
 
@@ -18,13 +18,13 @@
 /* ids[t] is predicted from ids[0 .. t - 1]; weights[t] is what -log p(ids[t]) counts in the loss: 1 a target, 0 none,
  * prompt_weight for tokens before the targets' part. weights[0] is 0. A label of -100 is a weight of 0. */
 typedef struct ew_example {
-    const int32_t *ids;    /* [length]; in the dataset's memory, as weights is */
-    const float *weights;  /* [length] */
-    size_t length;         /* 2 or more */
-    size_t prompt_length;  /* masked LoRA: the adapter is off at inputs before this one, on from it on */
-    size_t n_targets;      /* weights of exactly 1 */
-    double total_weight;   /* sum of weights */
-    size_t line;           /* of the file, from 1; examples of one line stand together */
+    const int32_t *ids;   /* [length]; in the dataset's memory, as weights is */
+    const float *weights; /* [length] */
+    size_t length;        /* 2 or more */
+    size_t prompt_length; /* masked LoRA: the adapter is off at inputs before this one, on from it on */
+    size_t n_targets;     /* weights of exactly 1 */
+    double total_weight;  /* sum of weights */
+    size_t line;          /* of the file, from 1; examples of one line stand together */
 } ew_example;
 
 typedef enum ew_drop_reason {
@@ -60,7 +60,7 @@ typedef struct ew_dataset_options {
 typedef struct ew_dataset {
     ew_example *examples;
     size_t n_examples;
-    size_t n_lines;    /* of the file, blank ones included */
+    size_t n_lines; /* of the file, blank ones included */
     size_t n_dropped;
     ew_drops drops[EW_DROP_REASONS];
     size_t n_tokens, n_targets; /* of all examples */

@@ -23,7 +23,7 @@ typedef struct line_reader {
 } line_reader;
 
 typedef struct turn {
-    const char *role;   /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant" */
     ew_string content;
     ew_string thinking; /* from a field of its own */
 } turn;
@@ -120,8 +120,8 @@ static ew_status read_role(line_reader *reader, const json_t *object, const char
                            ew_error *error) {
     static const struct {
         const char *given, *role;
-    } roles[] = {{"system", "system"}, {"user", "user"},     {"assistant", "assistant"},
-                 {"human", "user"},    {"gpt", "assistant"}};
+    } roles[] = {
+        {"system", "system"}, {"user", "user"}, {"assistant", "assistant"}, {"human", "user"}, {"gpt", "assistant"}};
     const char *given = json_string_value(json_object_get(object, key));
     if (!given) {
         return DROP(reader, EW_DROP_FORM, "%s: a message needs a \"%s\"", reader->where, key);
@@ -255,8 +255,8 @@ static ew_status read_ids(line_reader *reader, const json_t *list, ew_tokens *to
     json_array_foreach(list, index, value) {
         json_int_t id = json_integer_value(value);
         if (!json_is_integer(value) || id < 0 || (uint64_t)id >= reader->options->vocab_size || id > INT32_MAX) {
-            return DROP(reader, EW_DROP_IDS, "%s: input_ids[%zu] is no token of this model, which has %zu", reader->where,
-                        index, reader->options->vocab_size);
+            return DROP(reader, EW_DROP_IDS, "%s: input_ids[%zu] is no token of this model, which has %zu",
+                        reader->where, index, reader->options->vocab_size);
         }
         int32_t token = (int32_t)id;
         ew_status status = ew_tokens_append(tokens, &token, 1, error);
@@ -277,7 +277,8 @@ static ew_status read_labels(line_reader *reader, const json_t *labels, const ew
         const json_t *label = json_array_get(labels, t - 1);
         json_int_t id = json_integer_value(label);
         if (!json_is_integer(label) || (id != NO_TARGET && id != tokens->ids[t - 1])) {
-            return DROP(reader, EW_DROP_IDS, "%s: labels[%zu] is neither -100 nor the token there", reader->where, t - 1);
+            return DROP(reader, EW_DROP_IDS, "%s: labels[%zu] is neither -100 nor the token there", reader->where,
+                        t - 1);
         }
         reader->weights[t - 1] = id == NO_TARGET ? 0.0f : 1.0f;
         *first = id != NO_TARGET && t > 1 ? t - 1 : *first;
@@ -291,9 +292,10 @@ static ew_status add_ids(line_reader *reader, const json_t *object, const json_t
     const json_t *labels = json_object_get(object, "labels");
     bool given = false;
     size_t n = json_array_size(list), prompt_length = 0, first = 1;
-    ew_status status = !json_is_array(list) || n < 2
-                           ? DROP(reader, EW_DROP_IDS, "%s: input_ids must be an array of two tokens at least", reader->where)
-                           : check_length(reader, n, error);
+    ew_status status =
+        !json_is_array(list) || n < 2
+            ? DROP(reader, EW_DROP_IDS, "%s: input_ids must be an array of two tokens at least", reader->where)
+            : check_length(reader, n, error);
     if (status == EW_OK) {
         status = read_ids(reader, list, tokens, error);
     }
@@ -330,8 +332,8 @@ static ew_status add_text(line_reader *reader, const json_t *value, ew_tokens *t
     const ew_tokenizer *tokenizer = reader->options->tokenizer;
     ew_error why = {0};
     int32_t end = end_of_text(tokenizer);
-    ew_status status = ew_tokenizer_encode(tokenizer, json_string_value(value), json_string_length(value), EW_ENCODE_BOS,
-                                           tokens, &why);
+    ew_status status = ew_tokenizer_encode(tokenizer, json_string_value(value), json_string_length(value),
+                                           EW_ENCODE_BOS, tokens, &why);
     if (status == EW_ERROR_MEMORY) {
         return ew_fail(error, status, "%s", why.message);
     }
@@ -368,9 +370,8 @@ static ew_status add_object(line_reader *reader, const json_t *object, ew_error 
     } else if (json_is_string(text) && reader->options->plain_text) {
         status = add_text(reader, text, &tokens, error);
     } else {
-        status = DROP(reader, EW_DROP_FORM,
-                      "%s: none of input_ids, messages, conversations and problem%s is there", reader->where,
-                      reader->options->plain_text ? ", and no text" : "");
+        status = DROP(reader, EW_DROP_FORM, "%s: none of input_ids, messages, conversations and problem%s is there",
+                      reader->where, reader->options->plain_text ? ", and no text" : "");
     }
     ew_tokens_free(&tokens);
     return status;

@@ -16,18 +16,18 @@ typedef struct reader {
     const ew_head_source *source;
     const ew_model *model;
     ew_head_samples *samples;
-    ew_stream *prompt;   /* the last prompt, evaluated by the model alone */
-    ew_tokens tokens;    /* of a prompt with its header */
-    ew_pooling pooling;  /* switcher */
-    ew_tokens question;  /* verifier */
-    float *hidden;       /* [chunk of the session][d_model] */
+    ew_stream *prompt;  /* the last prompt, evaluated by the model alone */
+    ew_tokens tokens;   /* of a prompt with its header */
+    ew_pooling pooling; /* switcher */
+    ew_tokens question; /* verifier */
+    float *hidden;      /* [chunk of the session][d_model] */
     char where[320];
 } reader;
 
 #define REFUSE(r, ...) ew_fail(error, EW_ERROR_FORMAT, __VA_ARGS__)
 
-/* Evaluates tokens chunk by chunk; the states go into `pooling` (may be NULL), the last chunk's stay in r->hidden, and *last
- * (may be NULL) is the last token's. */
+/* Evaluates tokens chunk by chunk; the states go into `pooling` (may be NULL), the last chunk's stay in r->hidden, and
+ * *last (may be NULL) is the last token's. */
 static ew_status feed(reader *r, ew_stream *stream, const int32_t *tokens, size_t n, ew_pooling *pooling,
                       const float **last, ew_error *error) {
     size_t chunk = r->source->session->chunk;
@@ -62,7 +62,8 @@ static size_t common_prefix(const ew_stream *stream, const int32_t *tokens, size
 static ew_status encode_prompt(reader *r, const ew_message *messages, size_t n, bool thinks, size_t *header,
                                ew_error *error) {
     r->tokens.count = 0;
-    return ew_prompt_encode(&r->model->chat_template, r->model->tokenizer, messages, n, thinks, &r->tokens, header, error);
+    return ew_prompt_encode(&r->model->chat_template, r->model->tokenizer, messages, n, thinks, &r->tokens, header,
+                            error);
 }
 
 /* ---- Switcher ---- */
@@ -206,8 +207,8 @@ static ew_status append_opening(reader *r, const json_t *object, ew_error *error
                : status;
 }
 
-static ew_status add_reply(reader *r, const json_t *object, const ew_message *message, const ew_tokens *reply, bool right,
-                           ew_error *error) {
+static ew_status add_reply(reader *r, const json_t *object, const ew_message *message, const ew_tokens *reply,
+                           bool right, ew_error *error) {
     size_t header = 0;
     const float *last = NULL;
     bool thinks = json_is_true(json_object_get(object, "thinks"));
@@ -234,7 +235,8 @@ static ew_status verifier_line(reader *r, const json_t *object, ew_error *error)
     }
     bool right = strcmp(verdict, "right") == 0;
     if (!right && strcmp(verdict, "wrong") != 0) {
-        return strcmp(verdict, "none") == 0 ? EW_OK : REFUSE(r, "%s: the verdict \"%.20s\" is not known", r->where, verdict);
+        return strcmp(verdict, "none") == 0 ? EW_OK
+                                            : REFUSE(r, "%s: the verdict \"%.20s\" is not known", r->where, verdict);
     }
     const ew_message message = {"user", json_string_value(problem), json_string_length(problem)};
     ew_status status = read_reply(r, object, &reply, error);

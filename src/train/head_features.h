@@ -10,10 +10,10 @@
 
 typedef struct ew_head_source {
     ew_session *session;
-    const char *path;           /* JSONL */
-    const ew_adapter *adapter;  /* verifier: on in replies that thought; NULL: none */
-    const char *text;           /* verifier: the verification prompt */
-    size_t chunk;               /* switcher: of the pooling */
+    const char *path;          /* JSONL */
+    const ew_adapter *adapter; /* verifier: on in replies that thought; NULL: none */
+    const char *text;          /* verifier: the verification prompt */
+    size_t chunk;              /* switcher: of the pooling */
     double mix;
     void (*progress)(void *context, size_t done, size_t total); /* lines; may be NULL */
     void *context;
@@ -25,13 +25,13 @@ typedef struct ew_head_drops {
     ew_error first;    /* and why */
 } ew_head_drops;
 
-/* Lines with `messages` or `problem`, and `label` 0 or 1: the pooled states of the prompt, without the reply's header. Messages
- * behind the last one of a user are left out. */
+/* Lines with `messages` or `problem`, and `label` 0 or 1: the pooled states of the prompt, without the reply's header.
+ * Messages behind the last one of a user are left out. */
 ew_status ew_switcher_features(const ew_head_source *source, ew_head_samples *samples, ew_head_drops *drops,
                                ew_error *error);
 
-/* Lines of `edgewise sample`: the state of the verification prompt's last token, behind the reply as it was drawn. 1: the
- * verdict is right, 0: wrong; replies without an answer, which have no vote, are left out. */
+/* Lines of `edgewise sample`: the state of the verification prompt's last token, behind the reply as it was drawn. 1:
+ * the verdict is right, 0: wrong; replies without an answer, which have no vote, are left out. */
 ew_status ew_verifier_features(const ew_head_source *source, ew_head_samples *samples, ew_head_drops *drops,
                                ew_error *error);
 

@@ -116,7 +116,8 @@ static void normalise(fitting *f) {
 /* ---- Batches ---- */
 
 static double gaussian(uint64_t seed, uint64_t stream, uint64_t position) {
-    double sine, cosine, u = ew_random_unit(seed, stream, 2 * position), v = ew_random_unit(seed, stream, 2 * position + 1);
+    double sine, cosine, u = ew_random_unit(seed, stream, 2 * position),
+                         v = ew_random_unit(seed, stream, 2 * position + 1);
     ew_sincos64(6.283185307179586 * v, &sine, &cosine);
     return sqrt(-2.0 * ew_log64(1.0 - u)) * cosine;
 }
@@ -207,7 +208,8 @@ static ew_status epoch(fitting *f, size_t index, uint64_t *step, const ew_schedu
 static ew_status train(fitting *f, ew_head_report *report, ew_error *error) {
     const ew_head_fit_options *o = f->options;
     uint64_t step = 0, steps = (uint64_t)((f->n[TRAIN] + o->batch - 1) / o->batch * o->n_epochs);
-    const ew_schedule schedule = {.kind = EW_SCHEDULE_COSINE, .peak = o->rate, .n_steps = steps, .warmup = steps / 20 + 1};
+    const ew_schedule schedule = {
+        .kind = EW_SCHEDULE_COSINE, .peak = o->rate, .n_steps = steps, .warmup = steps / 20 + 1};
     report->validation_loss = INFINITY;
     begin(f);
     for (size_t i = 0; i < o->n_epochs; i++) {
@@ -290,7 +292,8 @@ static ew_status measure(fitting *f, ew_head_report *report, ew_judged *scratch,
     }
     size_t n = f->n[TEST];
     ew_calibrate(scratch, f->n[VALIDATION], &f->head->calibration_scale, &f->head->calibration_offset);
-    if (f->head->calibration_scale <= 0.0) { /* the validation part says the opposite of the training part: not believed */
+    if (f->head->calibration_scale <=
+        0.0) { /* the validation part says the opposite of the training part: not believed */
         f->head->calibration_scale = 1.0;
         f->head->calibration_offset = 0.0;
     }
@@ -367,8 +370,8 @@ static ew_status check_fit_options(const ew_head_fit_options *o, ew_error *error
                            "from 0 to below 1");
 }
 
-ew_status ew_head_fit(ew_head_kind kind, const ew_head_samples *samples, const ew_head_fit_options *options, ew_head *head,
-                      ew_head_report *report, ew_error *error) {
+ew_status ew_head_fit(ew_head_kind kind, const ew_head_samples *samples, const ew_head_fit_options *options,
+                      ew_head *head, ew_head_report *report, ew_error *error) {
     fitting f = {.samples = samples, .options = options, .head = head, .optimizer = EW_ADAMW_INIT};
     *report = (ew_head_report){0};
     *head = (ew_head){0};

@@ -27,7 +27,7 @@ ew_status ew_head_parameters(ew_head_kind kind, size_t d_model, size_t n_hidden,
 }
 
 typedef struct head_view {
-    size_t n_hidden; /* 0: linear */
+    size_t n_hidden;                                               /* 0: linear */
     size_t hidden_weight, hidden_bias, output_weight, output_bias; /* in the vector */
 } head_view;
 
@@ -59,7 +59,8 @@ static double forward(const head_view *view, const real *p, const ew_head_batch 
         return logit + dot(p + view->output_weight, z, batch->d_model);
     }
     for (size_t k = 0; k < view->n_hidden; k++) {
-        double unit = (double)p[view->hidden_bias + k] + dot(p + view->hidden_weight + k * batch->d_model, z, batch->d_model);
+        double unit =
+            (double)p[view->hidden_bias + k] + dot(p + view->hidden_weight + k * batch->d_model, z, batch->d_model);
         unit = unit > 0.0 ? unit : 0.0;
         hidden[k] = batch->kept ? unit * (double)batch->kept[i * view->n_hidden + k] : unit;
         logit += (double)p[view->output_weight + k] * hidden[k];

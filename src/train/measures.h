@@ -10,7 +10,8 @@ typedef struct ew_judged {
     bool right;
 } ew_judged;
 
-/* The share of (right, wrong) pairs that the score orders, ties one half; NaN when there is one class only. EW_ERROR_MEMORY. */
+/* The share of (right, wrong) pairs that the score orders, ties one half; NaN when there is one class only.
+ * EW_ERROR_MEMORY. */
 ew_status ew_auc(const ew_judged *samples, size_t n, double *auc, ew_error *error);
 
 typedef struct ew_auc_within {
@@ -24,9 +25,9 @@ ew_status ew_auc_by_problem(const ew_judged *samples, size_t n, ew_auc_within *o
 /* Ten bins, closed on the left, p = 1 in the last: sum of share of bin times |mean p - share of right ones|. */
 double ew_calibration_error(const ew_judged *samples, size_t n);
 
-/* The (scale, offset) of the smallest mean log loss of sigmoid(scale * score + offset) (Platt, plain labels), by Newton's
- * method; |scale| and |offset| stay within 1000, where separable data would lead them. 1 and 0 for fewer than two samples
- * or one class. */
+/* The (scale, offset) of the smallest mean log loss of sigmoid(scale * score + offset) (Platt, plain labels), by
+ * Newton's method; |scale| and |offset| stay within 1000, where separable data would lead them. 1 and 0 for fewer than
+ * two samples or one class. */
 void ew_calibrate(const ew_judged *samples, size_t n, double *scale, double *offset);
 
 /* Mean log loss of sigmoid(scale * score + offset). */

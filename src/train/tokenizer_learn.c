@@ -175,8 +175,8 @@ ew_status ew_tokenizer_learner_add_file(ew_tokenizer_learner *learner, const cha
 
 /* ---- The result ---- */
 
-ew_status ew_tokenizer_learner_finish(ew_tokenizer_learner *learner, ew_buffer *tokenizer_json,
-                                      ew_buffer *config_json, ew_error *error) {
+ew_status ew_tokenizer_learner_finish(ew_tokenizer_learner *learner, ew_buffer *tokenizer_json, ew_buffer *config_json,
+                                      ew_error *error) {
     const ew_learn_options *options = &learner->options;
     if (learner->learner.n_pieces == 0) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "there is no text to learn a tokenizer from");

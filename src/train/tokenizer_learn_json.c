@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char chatml[] =
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' "
-    "}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+static const char chatml[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + "
+                             "message['content'] + '<|im_end|>' + '\n' "
+                             "}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 static bool is_special(const char *text) {
     size_t length = strlen(text);
@@ -125,8 +125,9 @@ ew_status ew_learned_tokenizer_json(const ew_bpe_learner *learner, const ew_lear
     put(&root, "normalizer", json_null());
     put(&root, "pre_tokenizer", pre_tokenizer());
     put(&root, "post_processor", json_null());
-    put(&root, "decoder", json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets",
-                                    0, "use_regex", 0));
+    put(&root, "decoder",
+        json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 0, "use_regex",
+                  0));
     put(&root, "model", model_of(learner));
     return write_json(root, out, error);
 }

@@ -44,13 +44,14 @@ static void check_solution(const tiny_problem *problem) {
     for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
         int left, right, end = 0;
         char operator;
-        assert_int_equal(sscanf(line, "%d%c%d=%d%n", &left, &operator, &right, &result, &end), 4);
+        assert_int_equal(sscanf(line, "%d%c%d=%d%n", &left, &operator, & right, &result, &end), 4);
         assert_int_equal(line[end], '\0');
-        int expected = operator == '+'   ? left + right
-                       : operator == '-' ? left - right
-                       : operator == '*' ? left * right
-                                         : left / right;
-        assert_true(result == expected && (operator != '/' || left % right == 0));
+        int expected = operator== '+' ? left + right :
+                       operator== '-' ? left - right
+                       :
+                       operator== '*' ? left * right
+                                      : left / right;
+        assert_true(result == expected && (operator!= '/' || left % right == 0));
         assert_in_range(result, 1, TINY_LARGEST);
         const int operands[] = {left, right};
         for (size_t i = 0; i < 2; i++) {
@@ -155,7 +156,8 @@ static void test_unseen(void **state) {
     (void)state;
     size_t n_names, n_things, n_foods, n_openings, n = n_problems() / 10;
     const char *const *names = tiny_names(true, &n_names), *const *things = tiny_objects(TINY_THINGS, true, &n_things);
-    const char *const *foods = tiny_objects(TINY_FOOD, true, &n_foods), *const *openings = tiny_openings(true, &n_openings);
+    const char *const *foods = tiny_objects(TINY_FOOD, true, &n_foods), *const *openings =
+                                                                            tiny_openings(true, &n_openings);
     tiny_request request = {.seed = 9, .least_steps = 1, .most_steps = 5};
     for (unsigned unseen = 0; unseen < 8; unseen++) {
         request.unseen = unseen;

@@ -1,4 +1,5 @@
-/* Any bytes as a training file: whatever is an example has its ids in range, its weights finite and its prompt inside. */
+/* Any bytes as a training file: whatever is an example has its ids in range, its weights finite and its prompt inside.
+ * */
 #include "dataset_support.h"
 
 #include <stdlib.h>

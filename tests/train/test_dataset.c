@@ -12,8 +12,8 @@ typedef struct fixture {
 
 static void open_fixture(fixture *f) {
     EW_ASSERT_OK(open_ascii(&f->tokenizer, &f->chat, error));
-    f->options = (ew_dataset_options){
-        .tokenizer = f->tokenizer, .chat = &f->chat, .vocab_size = ASCII_VOCAB, .max_tokens = 200};
+    f->options =
+        (ew_dataset_options){.tokenizer = f->tokenizer, .chat = &f->chat, .vocab_size = ASCII_VOCAB, .max_tokens = 200};
 }
 
 static void close_fixture(fixture *f) {
@@ -97,7 +97,8 @@ static void test_options(void **state) {
     (void)state;
     static const char turns[] =
         "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": "
-        "\"<think>t</think>a\"}, {\"role\": \"user\", \"content\": \"r\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n";
+        "\"<think>t</think>a\"}, {\"role\": \"user\", \"content\": \"r\"}, {\"role\": \"assistant\", \"content\": "
+        "\"b\"}]}\n";
     static const char solved[] = "{\"problem\": \"1+1\", \"solution\": \"It is 2.\", \"answer\": \"2\"}";
     fixture f;
     ew_dataset set;
@@ -163,8 +164,10 @@ static void test_drops(void **state) {
         {"{\"input_ids\": [1, 2], \"prompt_length\": 2}", EW_DROP_IDS},
         {"{\"input_ids\": [1, 2], \"prompt_length\": 18446744073709551615}", EW_DROP_JSON},
         {"{\"input_ids\": [1, 2], \"prompt_length\": \"x\"}", EW_DROP_FORM},
-        {"{\"problem\": \"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
-         "4567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567\", \"answer\": "
+        {"{\"problem\": "
+         "\"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
+         "4567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567\", "
+         "\"answer\": "
          "\"1\"}",
          EW_DROP_LONG},
     };
@@ -202,9 +205,9 @@ static void test_all_dropped(void **state) {
     open_fixture(&f);
     static const char wrong[] = "{}\nx\n{}\n{\"input_ids\": [0, 1]}";
     assert_int_equal(ew_dataset_read_text((ew_string){wrong, 7}, "FILE", &f.options, &set, &error), EW_ERROR_FORMAT);
-    assert_string_equal(error.message,
-                        "FILE: none of its lines makes an example; 2 of 3 are of no known form, the first: line 1: none "
-                        "of input_ids, messages, conversations and problem is there");
+    assert_string_equal(
+        error.message, "FILE: none of its lines makes an example; 2 of 3 are of no known form, the first: line 1: none "
+                       "of input_ids, messages, conversations and problem is there");
     assert_int_equal(ew_dataset_read_text((ew_string){"\n \n", 3}, "FILE", &f.options, &set, &error), EW_ERROR_FORMAT);
     assert_string_equal(error.message, "FILE: there is no line in it");
     assert_int_equal(ew_dataset_read("/nowhere/at/all", &f.options, &set, &error), EW_ERROR_IO);

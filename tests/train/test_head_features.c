@@ -164,7 +164,8 @@ static void test_switcher(void **state) {
     policy.switcher = switcher;
     FILE *out = fopen(f.data, "w");
     fprintf(out, "{\"problem\": \"%s\", \"label\": 1}\n", text);
-    fprintf(out, "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
+    fprintf(out, "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": "
+                 "\"Hi\"}, {\"role\": "
                  "\"assistant\", \"content\": \"no\"}], \"label\": 0}\n{\"label\": 0}\n");
     fclose(out);
     const ew_head_source source = source_of(&f);

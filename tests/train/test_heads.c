@@ -35,8 +35,8 @@ static const char *golden_name(const char *parameter, bool linear) {
 }
 
 /* Compares all parameters' values in a vector with PREFIX.NAME. */
-static void assert_values(const golden_files *g, const ew_parameters *p, const real *values, const char *prefix, bool linear,
-                          double tolerance) {
+static void assert_values(const golden_files *g, const ew_parameters *p, const real *values, const char *prefix,
+                          bool linear, double tolerance) {
     for (size_t i = 0; i < p->n_items; i++) {
         const ew_parameter *item = &p->items[i];
         const ew_safetensors_tensor *tensor = golden_tensor(g->file, "%s.%s", prefix, golden_name(item->name, linear));
@@ -94,7 +94,8 @@ static void run_case(const golden_files *g, const json_t *one) {
             snprintf(prefix, sizeof prefix, "%s.grad", name);
             assert_values(g, &p, gradient, prefix, linear, 1e-6);
             for (size_t i = 0; i < N; i++) {
-                assert_true(fabs(logits[i] - json_real_value(json_array_get(json_object_get(one, "logits"), i))) <= 1e-6);
+                assert_true(fabs(logits[i] - json_real_value(json_array_get(json_object_get(one, "logits"), i))) <=
+                            1e-6);
             }
         } else if (step == 1 || step == 5) {
             snprintf(prefix, sizeof prefix, "%s.step%zu", name, step);
@@ -149,8 +150,7 @@ static void test_dropout_gradient(void **state) {
     for (size_t i = 0; i < 4 * HIDDEN; i++) {
         kept[i] = i % 3 == 0 ? 0.0f : 1.25f;
     }
-    const ew_head_batch batch = {
-        .n = 4, .d_model = D, .z = z, .y = y, .weight = weight, .divisor = 4.0, .kept = kept};
+    const ew_head_batch batch = {.n = 4, .d_model = D, .z = z, .y = y, .weight = weight, .divisor = 4.0, .kept = kept};
     real *gradient = calloc(p.total, sizeof *gradient);
     double loss, more, less;
     EW_ASSERT_OK(ew_head_loss(&p, &batch, &loss, gradient, NULL, error));
@@ -217,8 +217,8 @@ static void test_measures(void **state) {
     for (size_t i = 0; i < json_array_size(table); i++) {
         const json_t *row = json_array_get(table, i);
         double low, high;
-        ew_wilson((size_t)json_integer_value(json_object_get(row, "k")), (size_t)json_integer_value(json_object_get(row, "n")),
-                  &low, &high);
+        ew_wilson((size_t)json_integer_value(json_object_get(row, "k")),
+                  (size_t)json_integer_value(json_object_get(row, "n")), &low, &high);
         ASSERT_GOLDEN(low, row, "low");
         ASSERT_GOLDEN(high, row, "high");
     }
@@ -320,8 +320,8 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),  cmocka_unit_test(test_dropout_gradient), cmocka_unit_test(test_measures),
-        cmocka_unit_test(test_measures_at_the_ends), cmocka_unit_test(test_fit), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_goldens),  cmocka_unit_test(test_dropout_gradient),
+                                       cmocka_unit_test(test_measures), cmocka_unit_test(test_measures_at_the_ends),
+                                       cmocka_unit_test(test_fit),      cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

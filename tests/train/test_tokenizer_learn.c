@@ -57,8 +57,8 @@ static bool plain_merge(plain *p, ew_learned_merge *merge) {
     for (size_t i = 0; i < p->n; i++) {
         size_t length = 0;
         for (size_t k = 0; k < p->lengths[i]; k++) {
-            bool merges = k + 1 < p->lengths[i] && p->symbols[i][k] == merge->left &&
-                          p->symbols[i][k + 1] == merge->right;
+            bool merges =
+                k + 1 < p->lengths[i] && p->symbols[i][k] == merge->left && p->symbols[i][k + 1] == merge->right;
             p->symbols[i][length++] = merges ? merge->result : p->symbols[i][k];
             k += merges;
         }
@@ -121,7 +121,8 @@ static void test_merges(void **state) {
 /* ---- Files ---- */
 
 static const char *const added[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"};
-static const char first_text[] = "Ann has 12 pens. She gets 125 pens more.\n<think>12+125=137</think>\nAnn has 137 pens.\n";
+static const char first_text[] =
+    "Ann has 12 pens. She gets 125 pens more.\n<think>12+125=137</think>\nAnn has 137 pens.\n";
 static const char second_text[] = "Bob has 12 eggs; he gives 4 eggs to Ann. \xff\xfe Caf\xc3\xa9!\n\n";
 
 static void learn(const char *a, const char *b, size_t vocab_size, ew_buffer *json, ew_buffer *config) {
@@ -142,7 +143,8 @@ static void test_files(void **state) {
     ew_chat_template chat = {0};
     char every[256];
     learn(first_text, second_text, 275, &json, &config);
-    EW_ASSERT_OK(ew_tokenizer_from_json(json.data, json.length, config.data, config.length, "learned", &tokenizer, error));
+    EW_ASSERT_OK(
+        ew_tokenizer_from_json(json.data, json.length, config.data, config.length, "learned", &tokenizer, error));
     assert_int_equal(ew_tokenizer_vocab_size(tokenizer), 275);
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(ew_tokenizer_find(tokenizer, added[i]), 270 + i);

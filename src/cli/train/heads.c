@@ -70,16 +70,17 @@ static void print_curve(const ew_head_report *report) {
 }
 
 static void print_report(const request *asked, const ew_head_samples *samples, const ew_head_report *report) {
-    printf("%s: %zu samples; %zu to learn from, %zu to stop and calibrate by, %zu to test (%zu of label 1)\n", asked->output,
-           samples->n, report->n_train, report->n_validation, report->n_test, report->n_right_test);
-    printf("best after %zu epochs of %zu, validation loss %.4f (class-weighted)\n", report->best_epoch, asked->fit.n_epochs,
-           report->validation_loss);
+    printf("%s: %zu samples; %zu to learn from, %zu to stop and calibrate by, %zu to test (%zu of label 1)\n",
+           asked->output, samples->n, report->n_train, report->n_validation, report->n_test, report->n_right_test);
+    printf("best after %zu epochs of %zu, validation loss %.4f (class-weighted)\n", report->best_epoch,
+           asked->fit.n_epochs, report->validation_loss);
     printf("test: AUC %.4f; the length alone %.4f; calibration error %.4f (before calibration %.4f)\n", report->auc,
            report->length_auc, report->calibration_error, report->uncalibrated_error);
     if (report->within.n_problems > 0 && asked->kind == EW_HEAD_VERIFIER) {
-        printf("test, within problems: AUC %.4f (95 %%: %.4f to %.4f), by pairs %.4f, %zu problems with both verdicts\n",
-               report->within.mean, report->within.low, report->within.high, report->within.pair_weighted,
-               report->within.n_problems);
+        printf(
+            "test, within problems: AUC %.4f (95 %%: %.4f to %.4f), by pairs %.4f, %zu problems with both verdicts\n",
+            report->within.mean, report->within.low, report->within.high, report->within.pair_weighted,
+            report->within.n_problems);
     }
     print_curve(report);
 }
@@ -131,12 +132,16 @@ static void fit_option_table(request *asked, ew_option *table) {
         {"output", 'o', EW_OPTION_TEXT, &asked->output, .argument = "OUT.gguf", .help = "the file to write (required)"},
         {"epochs", 0, EW_OPTION_COUNT, &asked->fit.n_epochs, .argument = "N", .least = 1, .most = 100000,
          .help = "passes over the training part, 60; the best by the validation part is kept"},
-        {"batch", 0, EW_OPTION_COUNT, &asked->fit.batch, .argument = "N", .least = 1, .most = 65536, .help = "samples a step, 64"},
-        {"rate", 0, EW_OPTION_NUMBER, &asked->fit.rate, .argument = "R", .least = 1e-9, .most = 10, .help = "learning rate, 1e-3"},
-        {"weight-decay", 0, EW_OPTION_NUMBER, &asked->fit.weight_decay, .argument = "D", .most = 100, .help = "of matrices, 0.01"},
+        {"batch", 0, EW_OPTION_COUNT, &asked->fit.batch, .argument = "N", .least = 1, .most = 65536,
+         .help = "samples a step, 64"},
+        {"rate", 0, EW_OPTION_NUMBER, &asked->fit.rate, .argument = "R", .least = 1e-9, .most = 10,
+         .help = "learning rate, 1e-3"},
+        {"weight-decay", 0, EW_OPTION_NUMBER, &asked->fit.weight_decay, .argument = "D", .most = 100,
+         .help = "of matrices, 0.01"},
         {"noise", 0, EW_OPTION_NUMBER, &asked->fit.noise, .argument = "S", .most = 100,
          .help = "added to states, in standard deviations of each channel, 0.5"},
-        {"seed", 0, EW_OPTION_SEED, &asked->fit.seed, .argument = "N", .help = "of split, order, noise and beginning, 0"},
+        {"seed", 0, EW_OPTION_SEED, &asked->fit.seed, .argument = "N",
+         .help = "of split, order, noise and beginning, 0"},
     };
     for (size_t i = 0; i < FIT_OPTIONS; i++) {
         table[i] = options[i];
@@ -167,7 +172,8 @@ int ew_cli_train_switcher(int argc, char **argv) {
     ew_option options[OWN + FIT_OPTIONS + EW_ENGINE_OPTIONS] = {
         {"hidden", 0, EW_OPTION_COUNT, &asked.fit.n_hidden, .argument = "N", .least = 1, .most = EW_HEAD_MAX_HIDDEN,
          .help = "hidden units, 8"},
-        {"dropout", 0, EW_OPTION_NUMBER, &asked.fit.dropout, .argument = "P", .most = 0.99, .help = "of hidden units, 0.2"},
+        {"dropout", 0, EW_OPTION_NUMBER, &asked.fit.dropout, .argument = "P", .most = 0.99,
+         .help = "of hidden units, 0.2"},
         {"threshold", 0, EW_OPTION_NUMBER, &asked.threshold, .argument = "P", .most = 1,
          .help = "the head's own: p from which on a prompt is thought about, 0.5"},
     };
@@ -176,7 +182,8 @@ int ew_cli_train_switcher(int argc, char **argv) {
     const ew_command command = {
         .name = "train switcher",
         .positionals = "MODEL DATA.jsonl",
-        .summary = "Train the head that tells from a prompt whether thinking pays. A line of DATA has messages or problem, and\n"
+        .summary = "Train the head that tells from a prompt whether thinking pays. A line of DATA has messages or "
+                   "problem, and\n"
                    "label: 1, think; 0, answer at once. A fifth of the prompts is kept for the test.",
         .examples = "  edgewise train switcher model.gguf routes.jsonl -o switcher.gguf\n",
         .options = options,
@@ -200,8 +207,9 @@ int ew_cli_train_verifier(int argc, char **argv) {
     const ew_command command = {
         .name = "train verifier",
         .positionals = "MODEL SAMPLES.jsonl",
-        .summary = "Train the head that tells how likely an answer is right, on lines of `edgewise sample` by the same model\n"
-                   "and adapter. A fifth of the problems is kept for the test.",
+        .summary =
+            "Train the head that tells how likely an answer is right, on lines of `edgewise sample` by the same model\n"
+            "and adapter. A fifth of the problems is kept for the test.",
         .examples = "  edgewise sample model.gguf problems.jsonl -n 8 --temperature 0.7 -o samples.jsonl\n"
                     "  edgewise train verifier model.gguf samples.jsonl -o verifier.gguf\n",
         .options = options,

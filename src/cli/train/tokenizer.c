@@ -37,7 +37,9 @@ static ew_status write_file(const char *path, const ew_buffer *text, ew_error *e
 static char *config_path(const char *output) {
     const char *slash = strrchr(output, '/');
     char *folder = ew_copy_text(output, slash ? (size_t)(slash - output) : 0);
-    char *path = !folder ? NULL : slash ? ew_join_path(folder, "tokenizer_config.json") : strdup("tokenizer_config.json");
+    char *path = !folder ? NULL
+                 : slash ? ew_join_path(folder, "tokenizer_config.json")
+                         : strdup("tokenizer_config.json");
     free(folder);
     return path;
 }
@@ -113,9 +115,10 @@ int ew_cli_train_tokenizer(int argc, char **argv) {
     const ew_command command = {
         .name = "train tokenizer",
         .positionals = "TEXT...",
-        .summary = "Learn a byte-level BPE tokenizer, in which every digit is a token. A TEXT whose name ends in .jsonl is\n"
-                   "read as lines of training data, else it is plain text. The same texts give the same tokenizer; of\n"
-                   "pairs that occur equally often the one with the smaller ids is merged first.",
+        .summary =
+            "Learn a byte-level BPE tokenizer, in which every digit is a token. A TEXT whose name ends in .jsonl is\n"
+            "read as lines of training data, else it is plain text. The same texts give the same tokenizer; of\n"
+            "pairs that occur equally often the one with the smaller ids is merged first.",
         .examples = examples,
         .options = options,
         .n_options = sizeof options / sizeof *options,
