@@ -260,7 +260,7 @@ static int run(request *asked, const char *model) {
 static const char examples[] =
     "  edgewise sample model.gguf problems.jsonl > replies.jsonl\n"
     "  edgewise sample model.gguf problems.jsonl -n 8 --temperature 0.7 -o replies.jsonl     (goes on where it was)\n"
-    "  edgewise sample model.gguf problems.jsonl --adapter think.gguf --mode on --thinking-budget 2000 -o "
+    "  edgewise sample model.gguf problems.jsonl --adapter think.gguf --think on --budget 2000 -o "
     "replies.jsonl\n";
 
 int ew_cli_sample(int argc, char **argv) {
@@ -273,11 +273,11 @@ int ew_cli_sample(int argc, char **argv) {
          .help = "add to this file what it does not have yet; else to standard output"},
         {"limit", 0, EW_OPTION_COUNT, &asked.limit, .argument = "N", .help = "only so many problems; 0: all"},
         {"skip", 0, EW_OPTION_COUNT, &asked.skip, .argument = "N", .help = "leave out the first N problems"},
-        {"mode", 0, EW_OPTION_CHOICE, &asked.mode, .choices = mode_names, .help = "think first, or answer at once"},
-        {"thinking-budget", 0, EW_OPTION_COUNT, &asked.thinking_budget, .argument = "N",
+        {"think", 0, EW_OPTION_CHOICE, &asked.mode, .choices = mode_names, .help = "think first, or answer at once"},
+        {"budget", 0, EW_OPTION_COUNT, &asked.thinking_budget, .argument = "N",
          .given = &asked.has_thinking_budget, .help = "most tokens of thinking, which is closed then; no limit"},
         {"tell-budget", 0, EW_OPTION_FLAG, &asked.tell_budget, .help = "write the thinking budget into the reply"},
-        {"answer-tokens", 0, EW_OPTION_COUNT, &asked.answer_tokens, .argument = "N",
+        {"max-tokens", 0, EW_OPTION_COUNT, &asked.answer_tokens, .argument = "N",
          .help = "most tokens of the answer, 1024; 0: until the context is full"},
         {"temperature", 0, EW_OPTION_NUMBER, &asked.temperature, .argument = "T", .most = 100,
          .given = &asked.has_temperature, .help = "of this and the next two the model's own are the default"},

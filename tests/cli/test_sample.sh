@@ -7,7 +7,7 @@ cat >"$work/problems.jsonl" <<'J'
 
 {"id": "c", "problem": "No gold"}
 J
-few="--temperature 1 --answer-tokens 6 --thinking-budget 8 --mode off"
+few="--temperature 1 --max-tokens 6 --budget 8 --think off"
 code 0 sample "$model" "$work/problems.jsonl" -n 3 $few
 has "$err" "9 samples of 3 problems"
 cp "$out" "$work/all.jsonl"
@@ -37,6 +37,6 @@ code 1 sample "$model" "$work/no-id.jsonl"
 has "$err" 'line 1: a problem needs an "id"'
 code 1 sample "$model" "$work/none.jsonl"
 one_sentence
-code 1 sample "$model" "$work/problems.jsonl" -n 2 --mode off --temperature 0
+code 1 sample "$model" "$work/problems.jsonl" -n 2 --think off --temperature 0
 has "$err" "temperature 0"
 finish

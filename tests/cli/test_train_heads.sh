@@ -13,14 +13,14 @@ while [ $i -lt 60 ]; do
     i=$((i + 1))
 done >"$work/routes.jsonl"
 echo '{"problem": "x", "label": 2}' >>"$work/routes.jsonl"
-code 0 train switcher "$model" "$work/routes.jsonl" -o "$work/switcher.gguf" --epochs 20 --rate 0.01 --threshold 0.25
+code 0 train switcher "$model" "$work/routes.jsonl" -o "$work/switcher.gguf" --epochs 20 --lr 0.01 --threshold 0.25
 has "$err" '1 of 121 lines dropped, the first: '
 has "$err" 'line 121: "label" must be 0 or 1'
 has "$out" "120 samples"
 auc=$(sed -n 's/^test: AUC \([0-9.]*\);.*/\1/p' "$out")
 awk "BEGIN {exit !($auc > 0.9)}" || problem "AUC $auc"
 cp "$work/switcher.gguf" "$work/first.gguf"
-code 0 train switcher "$model" "$work/routes.jsonl" -o "$work/switcher.gguf" --epochs 20 --rate 0.01 --threshold 0.25 -t 1
+code 0 train switcher "$model" "$work/routes.jsonl" -o "$work/switcher.gguf" --epochs 20 --lr 0.01 --threshold 0.25 -t 1
 cmp -s "$work/first.gguf" "$work/switcher.gguf" || problem "the same training made another head"
 
 # Samples whose verdict is a coin's: the head is written, whatever it is worth.

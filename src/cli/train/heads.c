@@ -134,7 +134,7 @@ static void fit_option_table(request *asked, ew_option *table) {
          .help = "passes over the training part, 60; the best by the validation part is kept"},
         {"batch", 0, EW_OPTION_COUNT, &asked->fit.batch, .argument = "N", .least = 1, .most = 65536,
          .help = "samples a step, 64"},
-        {"rate", 0, EW_OPTION_NUMBER, &asked->fit.rate, .argument = "R", .least = 1e-9, .most = 10,
+        {"lr", 0, EW_OPTION_NUMBER, &asked->fit.rate, .argument = "R", .least = 1e-9, .most = 10,
          .help = "learning rate, 1e-3"},
         {"weight-decay", 0, EW_OPTION_NUMBER, &asked->fit.weight_decay, .argument = "D", .most = 100,
          .help = "of matrices, 0.01"},
