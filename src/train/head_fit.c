@@ -252,7 +252,8 @@ static void fill_head(fitting *f) {
     }
     double most = 0.0;
     for (size_t c = 0; c < head->d_model; c++) {
-        most = fmax(most, fabs((double)values[output->at + c]));
+        double size = fabs((double)values[output->at + c]); /* gcc 12 for aarch64 cannot compile fmax here */
+        most = size > most ? size : most;
     }
     head->code_scale = most / 127.0;
     for (size_t c = 0; most > 0.0 && c < head->d_model; c++) {
