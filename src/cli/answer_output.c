@@ -140,7 +140,7 @@ void ew_answer_line(const ew_answer_output *output, const ew_answer_result *resu
     if (chosen->n_thinking_tokens > 0) {
         fprintf(stderr, ", %zu tokens of thinking", chosen->n_thinking_tokens);
     }
-    fprintf(stderr, ", %zu of answer", chosen->n_answer_tokens);
+    fprintf(stderr, ", %zu %sof answer", chosen->n_answer_tokens, chosen->n_thinking_tokens > 0 ? "" : "tokens ");
     if (result->n_candidates > 1) {
         fprintf(stderr, ", %zu of %zu streams agree", result->n_agreed, result->n_candidates);
     }
