@@ -39,7 +39,7 @@ resume=
 # Greedy. With thinking the answer follows worked steps, without it comes at once.
 ask() { # FILE MODE NAME
     "$edgewise" sample "$out/model" "$1" --think "$2" --temperature 0 --budget 150 --max-tokens 24 \
-        -o "$out/replies-$3.jsonl" 2>/dev/null
+        -o "$out/replies-$3.jsonl" 2>"$out/sample.log" || { cat "$out/sample.log" >&2; exit 1; }
     right=$(grep -c '"verdict":"right"' "$out/replies-$3.jsonl" || true)
     echo "$3: $right of $(wc -l <"$out/replies-$3.jsonl") right"
 }

@@ -288,7 +288,7 @@ int ew_cli_chat(int argc, char **argv) {
     chat here = {.reply = EW_REPLY_ARGUMENTS_INIT, .arguments = EW_POLICY_ARGUMENTS_INIT};
     enum { ENGINE_AT = EW_REPLY_OPTIONS + EW_POLICY_OPTIONS };
     ew_option options[ENGINE_AT + EW_ENGINE_OPTIONS + EW_ADAPTER_OPTIONS];
-    ew_reply_option_table(&here.reply, options);
+    ew_reply_option_table(&here.reply, 'n', options);
     ew_policy_option_table(&here.arguments, options + EW_REPLY_OPTIONS);
     ew_engine_option_table(&here.engine, options + ENGINE_AT);
     ew_adapter_option_table(&here.engine, options + ENGINE_AT + EW_ENGINE_OPTIONS);

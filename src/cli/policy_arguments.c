@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const mode_names[] = {"auto", "on", "off", NULL}; /* in the order of ew_mode */
+const char *const ew_mode_names[] = {"auto", "on", "off", NULL};
 static const char *const vote_names[] = {"weighted", "majority", "best", NULL};
 
 /* Temperature of several streams where none is recommended: method.md's. */
@@ -15,7 +15,7 @@ void ew_policy_option_table(ew_policy_arguments *arguments, ew_option *table) {
         {.name = "think",
          .type = EW_OPTION_CHOICE,
          .value = &arguments->think,
-         .choices = mode_names,
+         .choices = ew_mode_names,
          .given = &arguments->think_given,
          .help = "think first, answer at once, or as the switcher says"},
         {.name = "no-thinking",
@@ -113,8 +113,8 @@ void ew_policy_arguments_close(ew_policy_arguments *arguments) {
 }
 
 bool ew_parse_mode(const char *text, ew_mode *mode) {
-    for (int i = 0; mode_names[i]; i++) {
-        if (strcmp(text, mode_names[i]) == 0) {
+    for (int i = 0; ew_mode_names[i]; i++) {
+        if (strcmp(text, ew_mode_names[i]) == 0) {
             *mode = (ew_mode)i;
             return true;
         }
@@ -148,7 +148,7 @@ ew_status ew_policy_arguments_apply(const ew_policy_arguments *arguments, bool t
         return ew_fail(error, EW_ERROR_ARGUMENT, "--streams %.40s: 1 to 1024 or auto is meant", arguments->streams);
     }
     if (arguments->no_thinking && arguments->think_given && arguments->think != EW_MODE_OFF) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "--no-thinking contradicts --think %s", mode_names[arguments->think]);
+        return ew_fail(error, EW_ERROR_ARGUMENT, "--no-thinking contradicts --think %s", ew_mode_names[arguments->think]);
     }
     policy->mode = arguments->no_thinking ? EW_MODE_OFF : (ew_mode)arguments->think;
     policy->thinking_budget = arguments->budget;

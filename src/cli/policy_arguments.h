@@ -30,7 +30,9 @@ void ew_policy_option_table(ew_policy_arguments *arguments, ew_option *table);
 ew_status ew_policy_arguments_open(ew_policy_arguments *arguments, const ew_model *model, ew_error *error);
 void ew_policy_arguments_close(ew_policy_arguments *arguments);
 
-/* "auto", "on" or "off" (of /think and --think). */
+/* "auto", "on", "off", NULL, in the order of ew_mode. */
+extern const char *const ew_mode_names[];
+/* One of them (of /think and --think). */
 bool ew_parse_mode(const char *text, ew_mode *mode);
 /* A number of streams, 0 for "auto". */
 bool ew_parse_streams(const char *text, size_t *streams);

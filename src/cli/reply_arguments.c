@@ -1,6 +1,6 @@
 #include "cli/reply_arguments.h"
 
-void ew_reply_option_table(ew_reply_arguments *arguments, ew_option *table) {
+void ew_reply_option_table(ew_reply_arguments *arguments, char max_tokens_letter, ew_option *table) {
     const ew_option options[EW_REPLY_OPTIONS] = {
         {.name = "system",
          .letter = 's',
@@ -9,7 +9,7 @@ void ew_reply_option_table(ew_reply_arguments *arguments, ew_option *table) {
          .argument = "TEXT",
          .help = "the system message; default: the template's own"},
         {.name = "max-tokens",
-         .letter = 'n',
+         .letter = max_tokens_letter,
          .type = EW_OPTION_COUNT,
          .value = &arguments->max_tokens,
          .argument = "N",

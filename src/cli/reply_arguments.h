@@ -1,4 +1,4 @@
-/* The options that say how an answer is drawn, shared by `run` and `chat`. */
+/* The options that say how an answer is drawn, shared by `run`, `chat` and `sample`. */
 #ifndef EW_CLI_REPLY_ARGUMENTS_H
 #define EW_CLI_REPLY_ARGUMENTS_H
 
@@ -20,7 +20,8 @@ typedef struct ew_reply_arguments {
 
 enum { EW_REPLY_OPTIONS = 9 };
 
-void ew_reply_option_table(ew_reply_arguments *arguments, ew_option *table);
+/* --max-tokens has the letter `max_tokens_letter`; 0: none, where -n means something else. */
+void ew_reply_option_table(ew_reply_arguments *arguments, char max_tokens_letter, ew_option *table);
 
 /* The model's recommendations with what was given on top. The stop strings stay the arguments'. */
 void ew_reply_arguments_apply(const ew_reply_arguments *arguments, const ew_model *model, ew_policy *policy);

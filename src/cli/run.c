@@ -122,7 +122,7 @@ int ew_cli_run(int argc, char **argv) {
          .value = &asked.json,
          .help = "print one JSON object: text, thinking, tokens, every candidate, timings"},
     };
-    ew_reply_option_table(&asked.reply, options + OWN);
+    ew_reply_option_table(&asked.reply, 'n', options + OWN);
     ew_policy_option_table(&asked.policy, options + POLICY_AT);
     ew_engine_option_table(&asked.engine, options + ENGINE_AT);
     ew_adapter_option_table(&asked.engine, options + ENGINE_AT + EW_ENGINE_OPTIONS);

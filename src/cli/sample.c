@@ -5,7 +5,9 @@
 #include "cli/engine.h"
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
+#include "cli/policy_arguments.h"
 #include "cli/progress.h"
+#include "cli/reply_arguments.h"
 #include "cli/sample_file.h"
 #include "format/json.h"
 #include "format/lines.h"
@@ -16,18 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const mode_names[] = {"auto", "on", "off", NULL};
 static const char *const verdict_names[] = {"wrong", "right", "none"};
 
 typedef struct request {
     ew_engine engine;
-    const char *problems, *output, *system;
+    ew_reply_arguments reply;
+    const char *problems, *output;
     size_t n_samples, limit, skip;
     int mode;
-    size_t thinking_budget, answer_tokens, top_k;
-    bool has_thinking_budget, has_temperature, has_top_p, has_top_k, tell_budget;
-    double temperature, top_p;
-    uint64_t seed;
+    size_t thinking_budget;
+    bool has_thinking_budget, tell_budget;
 } request;
 
 typedef struct totals {
@@ -107,7 +107,7 @@ static ew_status add_line(run_state *state, const ew_problem *problem, const ew_
     ew_json_put(&object, "thinking_end", json_string(ew_thinking_end_name(candidate->thinking_end)));
     ew_json_put(&object, "tokens", ew_json_ids(candidate->tokens, candidate->n_tokens));
     ew_json_put(&object, "logprob", json_real(log_probability(candidate)));
-    ew_json_put(&object, "seed", json_integer((json_int_t)state->asked->seed));
+    ew_json_put(&object, "seed", json_integer((json_int_t)state->asked->reply.seed));
     ew_json_put(&object, "stream", json_integer((json_int_t)stream));
     ew_grade_result_free(&grade);
     return ew_json_append_line(object, &state->lines, error);
@@ -121,21 +121,11 @@ static ew_policy policy_of(const request *asked) {
     policy.streams = asked->n_samples;
     policy.run_all = true;
     policy.log_probabilities = true;
-    policy.answer_tokens = asked->answer_tokens > 0 ? asked->answer_tokens : EW_NO_LIMIT;
     policy.thinking_budget = asked->has_thinking_budget ? asked->thinking_budget : EW_NO_LIMIT;
     policy.tell_budget = asked->tell_budget;
     policy.adapter = asked->engine.adapter;
-    ew_model_sampling(asked->engine.model, &policy.sampling);
-    if (asked->has_temperature) {
-        policy.sampling.temperature = (float)asked->temperature;
-    }
-    if (asked->has_top_p) {
-        policy.sampling.top_p = (float)asked->top_p;
-    }
-    if (asked->has_top_k) {
-        policy.sampling.top_k = (uint32_t)asked->top_k;
-    }
-    policy.sampling.seed = asked->seed;
+    ew_reply_arguments_apply(&asked->reply, asked->engine.model, &policy);
+    ew_warm_up_streams(asked->reply.has_temperature, &policy);
     return policy;
 }
 
@@ -145,8 +135,8 @@ static ew_status sample(run_state *state, const ew_problem *problem, ew_error *e
     ew_message messages[2];
     size_t n = 0;
     ew_answer_result result = {0};
-    if (asked->system) {
-        messages[n++] = (ew_message){"system", asked->system, strlen(asked->system)};
+    if (asked->reply.system) {
+        messages[n++] = (ew_message){"system", asked->reply.system, strlen(asked->reply.system)};
     }
     messages[n++] = (ew_message){"user", problem->text.data, problem->text.length};
     ew_status status = ew_answer(asked->engine.session, messages, n, &policy, NULL, &result, error);
@@ -264,32 +254,23 @@ static const char examples[] =
     "replies.jsonl\n";
 
 int ew_cli_sample(int argc, char **argv) {
-    request asked = {.n_samples = 1, .answer_tokens = 1024};
-    enum { OWN = 13 };
-    ew_option options[OWN + EW_ADAPTER_OPTIONS + EW_ENGINE_OPTIONS] = {
+    request asked = {.reply = EW_REPLY_ARGUMENTS_INIT, .n_samples = 1};
+    enum { OWN = 7, ADAPTER_AT = OWN + EW_REPLY_OPTIONS };
+    ew_option options[ADAPTER_AT + EW_ADAPTER_OPTIONS + EW_ENGINE_OPTIONS] = {
         {"samples", 'n', EW_OPTION_COUNT, &asked.n_samples, .argument = "N", .least = 1, .most = 1024,
          .help = "replies to each problem, decoded together; 1"},
         {"output", 'o', EW_OPTION_TEXT, &asked.output, .argument = "FILE",
          .help = "add to this file what it does not have yet; else to standard output"},
         {"limit", 0, EW_OPTION_COUNT, &asked.limit, .argument = "N", .help = "only so many problems; 0: all"},
         {"skip", 0, EW_OPTION_COUNT, &asked.skip, .argument = "N", .help = "leave out the first N problems"},
-        {"think", 0, EW_OPTION_CHOICE, &asked.mode, .choices = mode_names, .help = "think first, or answer at once"},
-        {"budget", 0, EW_OPTION_COUNT, &asked.thinking_budget, .argument = "N",
-         .given = &asked.has_thinking_budget, .help = "most tokens of thinking, which is closed then; no limit"},
+        {"think", 0, EW_OPTION_CHOICE, &asked.mode, .choices = ew_mode_names, .help = "think first, or answer at once"},
+        {"budget", 0, EW_OPTION_COUNT, &asked.thinking_budget, .argument = "N", .given = &asked.has_thinking_budget,
+         .help = "most tokens of thinking, which is closed then; no limit"},
         {"tell-budget", 0, EW_OPTION_FLAG, &asked.tell_budget, .help = "write the thinking budget into the reply"},
-        {"max-tokens", 0, EW_OPTION_COUNT, &asked.answer_tokens, .argument = "N",
-         .help = "most tokens of the answer, 1024; 0: until the context is full"},
-        {"temperature", 0, EW_OPTION_NUMBER, &asked.temperature, .argument = "T", .most = 100,
-         .given = &asked.has_temperature, .help = "of this and the next two the model's own are the default"},
-        {"top-p", 0, EW_OPTION_NUMBER, &asked.top_p, .argument = "P", .most = 1, .given = &asked.has_top_p,
-         .help = "draw among the likeliest that make up P; 1: off"},
-        {"top-k", 0, EW_OPTION_COUNT, &asked.top_k, .argument = "K", .most = 1 << 30, .given = &asked.has_top_k,
-         .help = "draw among the K likeliest; 0: off"},
-        {"seed", 0, EW_OPTION_SEED, &asked.seed, .argument = "N", .help = "of the draws, 0"},
-        {"system", 's', EW_OPTION_TEXT, &asked.system, .argument = "TEXT", .help = "the system message"},
     };
-    ew_adapter_option_table(&asked.engine, options + OWN);
-    ew_engine_option_table(&asked.engine, options + OWN + EW_ADAPTER_OPTIONS);
+    ew_reply_option_table(&asked.reply, 0, options + OWN);
+    ew_adapter_option_table(&asked.engine, options + ADAPTER_AT);
+    ew_engine_option_table(&asked.engine, options + ADAPTER_AT + EW_ADAPTER_OPTIONS);
     const ew_command command = {
         .name = "sample",
         .positionals = "MODEL PROBLEMS.jsonl",

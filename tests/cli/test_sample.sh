@@ -37,6 +37,9 @@ code 1 sample "$model" "$work/no-id.jsonl"
 has "$err" 'line 1: a problem needs an "id"'
 code 1 sample "$model" "$work/none.jsonl"
 one_sentence
+code 0 sample "$model" "$work/problems.jsonl" -n 2 --think off --max-tokens 3 --limit 1
+jq -es 'length == 2 and .[0].tokens != .[1].tokens' "$out" >/dev/null || problem "two samples are one without --temperature"
+code 0 sample "$model" "$work/problems.jsonl" --think off --max-tokens 3 --limit 1 --min-p 0.5 --stop x
 code 1 sample "$model" "$work/problems.jsonl" -n 2 --think off --temperature 0
 has "$err" "temperature 0"
 finish
