@@ -4,12 +4,12 @@
 #
 #   sh recipes/tiny/run.sh FOLDER [SEED]
 #
-# EDGEWISE and TINY_PROBLEMS name the two programs (else those of build/release), COUNT the training problems (130000).
+# EDGEWISE and TINY_PROBLEMS name the two programs (else those of build/release), COUNT the training problems (160000).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?sh run.sh FOLDER [SEED]}
 seed=${2:-1}
-count=${COUNT:-130000}
+count=${COUNT:-160000}
 edgewise=${EDGEWISE:-$here/../../build/release/edgewise}
 problems=${TINY_PROBLEMS:-$here/../../build/release/tiny-problems}
 mkdir -p "$out/base"
@@ -34,7 +34,7 @@ resume=
 [ -e "$out/model.checkpoint" ] && resume=--resume
 [ -e "$out/model/model.safetensors" ] || "$edgewise" train sft "$out/base" "$out/train.jsonl" -o "$out/model" --from-nothing \
     --epochs 1 --batch-tokens 2048 --lr 1.8e-3 --schedule constant --warmup 0.02 --decay 0.25 --min-lr-ratio 0.02 \
-    --weight-decay 0.1 --beta2 0.95 --prompt-weight 0.1 --seed "$seed" --log "$out/log.jsonl" $resume
+    --weight-decay 0.1 --beta2 0.95 --prompt-weight 0.1 --seed "$seed" --log "$out/log.jsonl" --keep-every 1000 $resume
 
 # Greedy. With thinking the answer follows worked steps, without it comes at once.
 ask() { # FILE MODE NAME

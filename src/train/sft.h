@@ -33,6 +33,8 @@ typedef struct ew_sft_options {
     bool resume;             /* from it; it must be there */
     const char *settings;    /* what a resumed run must have been started with: compared as text */
     void (*report)(void *context, const ew_sft_report *report);
+    uint64_t keep_every; /* steps; 0: never. Then `keep` is called, which may write the weights as they are */
+    ew_status (*keep)(void *context, uint64_t step, ew_error *error);
     void *context;
     const volatile sig_atomic_t *cancel; /* may be NULL; not 0: a checkpoint is saved and EW_ERROR_CANCELLED returned */
 } ew_sft_options;

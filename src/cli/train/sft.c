@@ -19,7 +19,7 @@ typedef struct request {
     bool unmasked, full, from_nothing, float_weights, no_think, all_turns, plain_text, checkpointing, rslora, resume,
         bf16;
     bool alpha_given, rate_given, batch_given, dropout_given, beta2_given;
-    size_t rank, batch, batch_tokens, epochs, steps, max_tokens, pack_rows, n_threads, evaluate_every, save_every;
+    size_t rank, batch, batch_tokens, epochs, steps, max_tokens, pack_rows, n_threads, evaluate_every, save_every, keep_every;
     size_t validation_last;
     double alpha, rate, warmup, decay, min_ratio, weight_decay, beta1, beta2, epsilon, clip, dropout, prompt_weight;
     int schedule, storage;
@@ -186,6 +186,32 @@ static void describe_settings(const run *r, ew_buffer *text) {
         a->epsilon, a->clip, a->pack_rows, (unsigned long long)a->seed);
 }
 
+static ew_status write_weights(const run *r, const char *path, ew_error *error) {
+    const request *a = r->asked;
+    static const ew_adapter_storage storages[] = {EW_ADAPTER_F32, EW_ADAPTER_F16, EW_ADAPTER_INT8};
+    if (a->full) {
+        return ew_train_write_model(&r->base, a->bf16, path, error);
+    }
+    return ew_train_write_adapter(&r->base, !a->unmasked, storages[a->storage], path, error);
+}
+
+/* OUT-step-N beside OUT: of a file, before its extension. */
+static ew_status keep(void *context, uint64_t step, ew_error *error) {
+    const run *r = context;
+    const char *output = r->asked->output;
+    size_t length = strlen(output), extension = strlen(".gguf");
+    bool file = length > extension && strcmp(output + length - extension, ".gguf") == 0;
+    ew_buffer path = {0};
+    ew_buffer_append_format(&path, "%.*s-step-%llu%s", (int)(file ? length - extension : length), output,
+                            (unsigned long long)step, file ? ".gguf" : "");
+    ew_status status = path.failed ? ew_fail_memory(error, length, "a file name") : EW_OK;
+    if (status == EW_OK) {
+        status = write_weights(r, path.data, error);
+    }
+    ew_buffer_free(&path);
+    return status;
+}
+
 static ew_sft_options sft_options(run *r, const char *settings) {
     const request *a = r->asked;
     ew_sft_options options = EW_SFT_OPTIONS_INIT;
@@ -206,6 +232,8 @@ static ew_sft_options sft_options(run *r, const char *settings) {
     options.seed = a->seed;
     options.evaluate_every = a->evaluate_every;
     options.save_every = a->save_every;
+    options.keep_every = a->keep_every;
+    options.keep = keep;
     options.checkpoint = r->checkpoint;
     options.resume = a->resume;
     options.settings = settings;
@@ -229,15 +257,6 @@ static ew_status train(run *r, ew_error *error) {
     }
     ew_buffer_free(&settings);
     return status;
-}
-
-static ew_status write_result(const run *r, ew_error *error) {
-    const request *a = r->asked;
-    static const ew_adapter_storage storages[] = {EW_ADAPTER_F32, EW_ADAPTER_F16, EW_ADAPTER_INT8};
-    if (a->full) {
-        return ew_train_write_model(&r->base, a->bf16, a->output, error);
-    }
-    return ew_train_write_adapter(&r->base, !a->unmasked, storages[a->storage], a->output, error);
 }
 
 static ew_status open_log(run *r, ew_error *error) {
@@ -295,7 +314,7 @@ static int run_all(const request *asked, const ew_train_base_options *options) {
         status = train(&r, &error);
     }
     if (status == EW_OK) {
-        status = write_result(&r, &error);
+        status = write_weights(&r, asked->output, &error);
     }
     if (status == EW_OK) {
         finish(&r);
@@ -416,6 +435,8 @@ static const ew_option option_table[] = {
      .help = "steps between measurements"},
     {"save-every", 0, EW_OPTION_COUNT, &given.save_every, .argument = "N",
      .help = "steps between checkpoints, OUT.checkpoint (50; 0: on Ctrl-C only)"},
+    {"keep-every", 0, EW_OPTION_COUNT, &given.keep_every, .argument = "N",
+     .help = "steps between results that stay, OUT-step-N (none)"},
     {"resume", 0, EW_OPTION_FLAG, &given.resume, .help = "go on from OUT.checkpoint"},
     {"log", 0, EW_OPTION_TEXT, &given.log, .argument = "FILE", .help = "a JSON line a step"},
     {"storage", 0, EW_OPTION_CHOICE, &given.storage, .choices = storages, .help = "of the adapter (int8: GGUF only)"},
