@@ -173,16 +173,3 @@ void ew_calibrate(const ew_judged *samples, size_t n, double *scale, double *off
     *scale = a;
     *offset = b;
 }
-
-void ew_wilson(size_t k, size_t n, double *low, double *high) {
-    const double z = 1.959963984540054;
-    if (n == 0) {
-        *low = 0.0;
-        *high = 1.0;
-        return;
-    }
-    double m = (double)n, p = (double)k / m, middle = (p + z * z / (2.0 * m)) / (1.0 + z * z / m);
-    double half = z / (1.0 + z * z / m) * sqrt(p * (1.0 - p) / m + z * z / (4.0 * m * m));
-    *low = fmax(middle - half, 0.0);
-    *high = fmin(middle + half, 1.0);
-}

@@ -33,7 +33,4 @@ void ew_calibrate(const ew_judged *samples, size_t n, double *scale, double *off
 /* Mean log loss of sigmoid(scale * score + offset). */
 double ew_log_loss(const ew_judged *samples, size_t n, double scale, double offset);
 
-/* Wilson's 95 % interval of k out of n; [0, 1] for n = 0. */
-void ew_wilson(size_t k, size_t n, double *low, double *high);
-
 #endif

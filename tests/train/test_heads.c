@@ -3,6 +3,7 @@
 #include "status.h"
 
 #include "base/random.h"
+#include "base/statistics.h"
 #include "model/head_score.h"
 #include "train/head_fit.h"
 #include "train/optimizer.h"
