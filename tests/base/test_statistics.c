@@ -36,7 +36,7 @@ static void test_wilson(void **state) {
     ew_wilson(0, 0, &low, &high);
     assert_true(low == 0.0 && high == 1.0);
     ew_wilson(10, 10, &low, &high);
-    assert_true(fabs(low - 0.722467200137) < 1e-11 && high == 1.0);
+    assert_true(fabs(low - 0.722467200137) < 1e-11 && high <= 1.0 && high > 1.0 - 1e-12);
     ew_wilson(120, 300, &low, &high);
     assert_true(low > 0.345 && low < 0.347 && high > 0.456 && high < 0.458);
 }
