@@ -96,6 +96,9 @@ void ew_workspace_free(ew_workspace *workspace); /* safe on {0} */
  * called, and again after ew_stream_set_adapter. */
 void ew_stream_adapt_from(ew_stream *stream, size_t position);
 
+/* Appends a token whose cells are still to be reserved and written. EW_ERROR_CONTEXT, EW_ERROR_MEMORY. */
+ew_status ew_stream_append(ew_stream *stream, int32_t token, ew_error *error);
+
 /* The load that makes the cell of a position, were it evaluated now: 0 for the model alone. */
 uint64_t ew_stream_origin_at(const ew_stream *stream, size_t position);
 

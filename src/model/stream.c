@@ -167,10 +167,10 @@ static ew_status check_input(const ew_session *session, const ew_input *input, s
     return EW_OK;
 }
 
-/* Appends the token to its stream; cells come later. */
-static ew_status append_token(ew_session *session, ew_stream *stream, int32_t token, ew_error *error) {
-    if (stream->length >= session->context_length) {
-        return ew_fail(error, EW_ERROR_CONTEXT, "the context of %zu tokens is full", session->context_length);
+ew_status ew_stream_append(ew_stream *stream, int32_t token, ew_error *error) {
+    size_t most = stream->session->context_length;
+    if (stream->length >= most) {
+        return ew_fail(error, EW_ERROR_CONTEXT, "the context of %zu tokens is full", most);
     }
     if (!grow(stream, stream->length + 1)) {
         return ew_fail_memory(error, stream->length * sizeof *stream->tokens, "the tokens of a stream");
@@ -196,7 +196,7 @@ static ew_status append_tokens(evaluation *e, size_t *n_appended, ew_error *erro
         const ew_input *input = &e->inputs[*n_appended];
         ew_status status = check_input(e->session, input, *n_appended, error);
         if (status == EW_OK) {
-            status = append_token(e->session, input->stream, input->token, error);
+            status = ew_stream_append(input->stream, input->token, error);
         }
         if (status != EW_OK) {
             return status;

@@ -16,6 +16,9 @@ typedef struct ew_synthetic_options {
 /* "smollm2-135m", "qwen2.5-0.5b", ...; NULL after the last. */
 const char *ew_synthetic_shape_name(size_t index);
 
+/* Its configuration; EW_ERROR_ARGUMENT when there is no such shape. */
+ew_status ew_synthetic_config(const char *shape, size_t context_length, ew_config *config, ew_error *error);
+
 /* Closed by ew_model_close. The same options give the same weights everywhere. */
 ew_status ew_synthetic_model(const ew_synthetic_options *options, ew_pool *pool, ew_model **model, ew_error *error);
 
@@ -23,5 +26,10 @@ ew_status ew_synthetic_model(const ew_synthetic_options *options, ew_pool *pool,
  * ew_adapter_unload. The same arguments give the same values everywhere. */
 ew_status ew_synthetic_adapter(const ew_model *model, size_t rank, uint64_t seed, ew_adapter_storage storage,
                                ew_adapter **adapter, ew_error *error);
+
+/* Appends positions to the stream until it has `length`, whose cells hold random keys and values as no text makes them:
+ * a long context at once. They match no text (ew_stream_common_prefix). The same seed gives the same cells
+ * everywhere. EW_ERROR_CONTEXT, EW_ERROR_MEMORY; then the stream is as before. */
+ew_status ew_synthetic_cells(ew_stream *stream, size_t length, uint64_t seed, ew_error *error);
 
 #endif

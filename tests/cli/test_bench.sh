@@ -72,6 +72,13 @@ pick "$checksums" >"$work/scalar"
 cmp -s "$work/first" "$work/scalar" || problem "the scalar kernels computed other logits"
 code 0 bench -m "$file" $short --prompt 0
 json '.rows | map(.phase) == ["decode", "decode"]'
+# A context longer than a text that is worth evaluating; nothing shared.
+code 0 bench -m "$file" $short --prompt 0 --shared-prefix 0 --context 600 --threads 1
+json '.rows | map(.context) == [600, 600]'
+pick "$checksums" >"$work/first"
+code 0 bench -m "$file" $short --prompt 0 --shared-prefix 0 --context 600 --threads 2
+pick "$checksums" >"$work/again"
+cmp -s "$work/first" "$work/again" || problem "two threads computed other logits than one on a long context"
 
 # With an adapter: each decode row also with it, one scale a row and rows of 16 in what is read.
 code 0 bench -m "$file" $short --shared-prefix 4 --adapter-rank 6

@@ -1,7 +1,7 @@
 /* Streams: forks, limits, undoing, cancelling, counting; the memory of the cache. */
 #include "running.h"
 
-#include "model/model.h"
+#include "model/synthetic.h"
 
 static ew_model *model;
 
@@ -160,6 +160,34 @@ static void interleaved_outputs_come_in_the_order_of_the_inputs(void **state) {
     ew_session_close(session);
 }
 
+/* Cells without a text: the same at once or in parts, with other threads; of no text's prefix; past the end an error. */
+static void synthetic_cells_stand_for_a_long_context(void **state) {
+    (void)state;
+    enum { LENGTH = 75, VOCABULARY = 320 };
+    float logits[2][VOCABULARY];
+    for (size_t i = 0; i < 2; i++) {
+        ew_session_options options = EW_SESSION_OPTIONS_INIT;
+        options.n_threads = 1 + i;
+        options.context_length = LENGTH + 1;
+        ew_session *session = NULL;
+        ew_stream *stream = NULL;
+        ew_error error;
+        EW_ASSERT_OK(ew_session_open(model, &options, &session, error));
+        EW_ASSERT_OK(ew_stream_open(session, &stream, error));
+        int32_t ids[LENGTH] = {3, 4};
+        run_ids(session, stream, ids, 2, NULL, NULL);
+        EW_ASSERT_OK(ew_synthetic_cells(stream, i == 0 ? LENGTH : 40, 5, error));
+        EW_ASSERT_OK(ew_synthetic_cells(stream, LENGTH, 5, error));
+        assert_int_equal(ew_stream_length(stream), LENGTH);
+        assert_int_equal(ew_stream_common_prefix(stream, ids, LENGTH), 2);
+        assert_int_equal(ew_synthetic_cells(stream, LENGTH + 2, 5, &error), EW_ERROR_CONTEXT);
+        assert_int_equal(ew_stream_length(stream), LENGTH);
+        EW_ASSERT_OK(ew_evaluate(session, &(ew_input){stream, 7, true}, 1, logits[i], NULL, error));
+        ew_session_close(session);
+    }
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+}
+
 static void options_of_another_size_are_checked(void **state) {
     (void)state;
     struct {
@@ -188,6 +216,7 @@ int main(void) {
         cmocka_unit_test(kv_memory_has_a_limit),
         cmocka_unit_test(a_cancel_stops_the_next_call),
         cmocka_unit_test(interleaved_outputs_come_in_the_order_of_the_inputs),
+        cmocka_unit_test(synthetic_cells_stand_for_a_long_context),
         cmocka_unit_test(options_of_another_size_are_checked),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
