@@ -15,6 +15,9 @@ enum {
     PEAK_CHUNKS_PER_THREAD = 40
 };
 
+/* A spread or a load above these, and figures are not called good. */
+static const double SPREAD_GOOD = 0.15, LOAD_GOOD = 0.5;
+
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -109,11 +112,37 @@ static void read_cpu_name(char name[96]) {
     }
 }
 
-ew_status ew_machine_measure(ew_pool *pool, const ew_kernels *kernels, ew_machine *machine, ew_error *error) {
-    *machine = (ew_machine){.n_threads = ew_pool_size(pool)};
+void ew_machine_describe(const ew_pool *pool, ew_machine *machine) {
     double load;
-    machine->load = getloadavg(&load, 1) == 1 ? load : 0;
+    *machine = (ew_machine){.n_threads = ew_pool_size(pool), .load = getloadavg(&load, 1) == 1 ? load : 0};
     read_cpu_name(machine->cpu);
+}
+
+ew_status ew_machine_measure(ew_pool *pool, const ew_kernels *kernels, ew_machine *machine, ew_error *error) {
+    ew_machine_describe(pool, machine);
     machine->int8_gmacs = measure_peak(pool, kernels);
     return measure_reading(pool, &machine->read_gbps, error);
+}
+
+const char *ew_machine_complaint(const ew_machine *machine, double spread) {
+    if (machine->load > LOAD_GOOD) {
+        return "the machine was busy before the run began";
+    }
+    return spread > SPREAD_GOOD ? "the rounds differ too much" : NULL;
+}
+
+size_t ew_peak_memory(void) {
+    /* Not getrusage: its figure may be that of the program that started this one. */
+    char line[128];
+    size_t kilobytes = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "VmHWM: %zu kB", &kilobytes) == 1) {
+            break;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return kilobytes * 1024;
 }

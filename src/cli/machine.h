@@ -13,8 +13,18 @@ typedef struct ew_machine {
     double load;       /* load average of the last minute, before anything was measured */
 } ew_machine;
 
-/* Takes about a second. */
+/* The name, the threads and the load, without measuring: all else is 0. Before any work is done. */
+void ew_machine_describe(const ew_pool *pool, ew_machine *machine);
+
+/* All of it. Takes about a second. */
 ew_status ew_machine_measure(ew_pool *pool, const ew_kernels *kernels, ew_machine *machine, ew_error *error);
+
+/* Why figures are not good that were measured on such a machine and whose rounds lie as far apart as `spread`, over their
+ * middle; NULL: they are. */
+const char *ew_machine_complaint(const ew_machine *machine, double spread);
+
+/* The most memory that this process ever had, in bytes; 0: not known. */
+size_t ew_peak_memory(void);
 
 /* The middle one of n values, which are sorted by this. */
 double ew_median(double *values, size_t n);

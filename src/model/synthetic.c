@@ -12,14 +12,15 @@ typedef struct shape {
     ew_architecture architecture;
     size_t n_layers, d_model, n_heads, n_kv_heads, head_dim, d_ff, vocab_size;
     double rope_theta;
+    bool tied; /* the head is the embedding's matrix in float weights; quantized ones are made apart */
 } shape;
 
 static const shape shapes[] = {
-    {"smollm2-135m", EW_ARCHITECTURE_LLAMA, 30, 576, 9, 3, 64, 1536, 49152, 1e5},
-    {"qwen2.5-0.5b", EW_ARCHITECTURE_QWEN2, 24, 896, 14, 2, 64, 4864, 151936, 1e6},
-    {"qwen2.5-1.5b", EW_ARCHITECTURE_QWEN2, 28, 1536, 12, 2, 128, 8960, 151936, 1e6},
-    {"qwen2.5-3b", EW_ARCHITECTURE_QWEN2, 36, 2048, 16, 2, 128, 11008, 151936, 1e6},
-    {"qwen2.5-7b", EW_ARCHITECTURE_QWEN2, 28, 3584, 28, 4, 128, 18944, 152064, 1e6},
+    {"smollm2-135m", EW_ARCHITECTURE_LLAMA, 30, 576, 9, 3, 64, 1536, 49152, 1e5, true},
+    {"qwen2.5-0.5b", EW_ARCHITECTURE_QWEN2, 24, 896, 14, 2, 64, 4864, 151936, 1e6, true},
+    {"qwen2.5-1.5b", EW_ARCHITECTURE_QWEN2, 28, 1536, 12, 2, 128, 8960, 151936, 1e6, true},
+    {"qwen2.5-3b", EW_ARCHITECTURE_QWEN2, 36, 2048, 16, 2, 128, 11008, 151936, 1e6, true},
+    {"qwen2.5-7b", EW_ARCHITECTURE_QWEN2, 28, 3584, 28, 4, 128, 18944, 152064, 1e6, false},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -182,17 +183,12 @@ static const shape *find_shape(const char *name) {
     return NULL;
 }
 
-ew_status ew_synthetic_model(const ew_synthetic_options *options, ew_pool *pool, ew_model **out, ew_error *error) {
-    const shape *s = find_shape(options->shape);
-    *out = NULL;
+ew_status ew_synthetic_config(const char *name, size_t context_length, ew_config *config, ew_error *error) {
+    const shape *s = find_shape(name);
     if (!s) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "there is no shape %s", options->shape);
+        return ew_fail(error, EW_ERROR_ARGUMENT, "there is no shape %s", name);
     }
-    ew_model *model = ew_allocate(1, sizeof *model);
-    if (!model) {
-        return ew_fail_memory(error, sizeof *model, "a synthetic model");
-    }
-    model->config = (ew_config){
+    *config = (ew_config){
         .architecture = s->architecture,
         .n_layers = s->n_layers,
         .d_model = s->d_model,
@@ -201,16 +197,29 @@ ew_status ew_synthetic_model(const ew_synthetic_options *options, ew_pool *pool,
         .head_dim = s->head_dim,
         .d_ff = s->d_ff,
         .vocab_size = s->vocab_size,
-        .context_length = options->context_length,
+        .context_length = context_length,
         .rms_norm_eps = 1e-6f,
         .qkv_bias = s->architecture == EW_ARCHITECTURE_QWEN2,
+        .tied_embeddings = s->tied,
         .rope = {.theta = s->rope_theta},
     };
-    model->kv_quantized = true;
-    ew_rope_prepare(&model->config.rope, s->head_dim, &model->rope);
-    ew_fail(&model->template_error, EW_ERROR_UNSUPPORTED, "a synthetic model has no chat template");
-    maker m = {.model = model, .pool = pool, .error = error};
-    ew_status status = make_weights(&m, options);
+    return EW_OK;
+}
+
+ew_status ew_synthetic_model(const ew_synthetic_options *options, ew_pool *pool, ew_model **out, ew_error *error) {
+    *out = NULL;
+    ew_model *model = ew_allocate(1, sizeof *model);
+    if (!model) {
+        return ew_fail_memory(error, sizeof *model, "a synthetic model");
+    }
+    ew_status status = ew_synthetic_config(options->shape, options->context_length, &model->config, error);
+    if (status == EW_OK) {
+        model->kv_quantized = true;
+        ew_rope_prepare(&model->config.rope, model->config.head_dim, &model->rope);
+        ew_fail(&model->template_error, EW_ERROR_UNSUPPORTED, "a synthetic model has no chat template");
+        maker m = {.model = model, .pool = pool, .error = error};
+        status = make_weights(&m, options);
+    }
     if (status != EW_OK) {
         ew_model_close(model);
         return status;
