@@ -159,11 +159,6 @@ void ew_answer_line(const ew_answer_output *output, const ew_answer_result *resu
 
 /* ---- JSON ---- */
 
-/* null for what there is not. */
-static json_t *number_or_null(double value) {
-    return isnan(value) || value < 0 ? json_null() : json_real(value);
-}
-
 static json_t *numbers(const float *values, size_t n) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < n; i++) {
@@ -175,18 +170,14 @@ static json_t *numbers(const float *values, size_t n) {
     return array;
 }
 
-static void put_count(json_t **object, const char *key, size_t count) {
-    ew_json_put(object, key, json_integer((json_int_t)count));
-}
-
 /* What an answer and each of its candidates have. */
 static void put_candidate(json_t **object, const ew_candidate *c) {
     size_t n_forced = 0;
     for (size_t i = 0; i < c->n_tokens; i++) {
         n_forced += c->forced[i];
     }
-    ew_json_put(object, "text", ew_json_repaired(c->answer, c->answer_length));
-    ew_json_put(object, "thinking", ew_json_repaired(c->thinking, c->thinking_length));
+    ew_json_put(object, "text", ew_json_plain(c->answer, c->answer_length));
+    ew_json_put(object, "thinking", ew_json_plain(c->thinking, c->thinking_length));
     ew_json_put(object, "tokens", ew_json_ids(c->tokens, c->n_tokens));
     if (c->log_probabilities) {
         ew_json_put(object, "logprobs", numbers(c->log_probabilities, c->n_tokens));
@@ -196,21 +187,21 @@ static void put_candidate(json_t **object, const ew_candidate *c) {
     ew_json_put(object, "stop_reason", json_string(ew_stop_reason_name(c->stop_reason)));
     ew_json_put(object, "thinking_end", json_string(ew_thinking_end_name(c->thinking_end)));
     ew_json_put(object, "thinking_truncated", json_boolean(c->thinking_truncated));
-    put_count(object, "reply_tokens", c->n_tokens);
-    put_count(object, "thinking_tokens", c->n_thinking_tokens);
-    put_count(object, "answer_tokens", c->n_answer_tokens);
-    put_count(object, "forced_tokens", n_forced);
-    ew_json_put(object, "score", number_or_null(c->score));
+    ew_json_put_count(object, "reply_tokens", c->n_tokens);
+    ew_json_put_count(object, "thinking_tokens", c->n_thinking_tokens);
+    ew_json_put_count(object, "answer_tokens", c->n_answer_tokens);
+    ew_json_put_count(object, "forced_tokens", n_forced);
+    ew_json_put(object, "score", ew_json_known(c->score));
     ew_json_put(object, "final_answer",
                 c->final_answer ? ew_json_repaired(c->final_answer, strlen(c->final_answer)) : json_null());
     ew_json_put(object, "class", c->answer_class == SIZE_MAX ? json_null() : json_integer((json_int_t)c->answer_class));
 }
 
-static json_t *candidates(const ew_answer_result *result) {
+json_t *ew_candidates_json(const ew_answer_result *result) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < result->n_candidates; i++) {
         json_t *object = json_object();
-        put_count(&object, "stream", i);
+        ew_json_put_count(&object, "stream", i);
         put_candidate(&object, &result->candidates[i]);
         if (!object || json_array_append_new(array, object) != 0) {
             json_decref(array);
@@ -220,7 +211,7 @@ static json_t *candidates(const ew_answer_result *result) {
     return array;
 }
 
-static json_t *timings(const ew_answer_result *result) {
+json_t *ew_timings_json(const ew_answer_result *result) {
     double reply_seconds = result->seconds - result->prompt_seconds;
     json_t *object = json_object();
     ew_json_put(&object, "prompt_seconds", json_real(result->prompt_seconds));
@@ -244,18 +235,18 @@ json_t *ew_answer_json(const ew_answer_output *output, const char *prompt, const
     }
     put_candidate(&object, &result->candidates[result->chosen]);
     ew_json_put(&object, "mode", json_string(result->thinks ? "thinking" : "chat"));
-    ew_json_put(&object, "probability", number_or_null(result->probability));
-    ew_json_put(&object, "threshold", number_or_null(result->threshold));
-    put_count(&object, "stream", result->chosen);
-    put_count(&object, "streams", result->n_candidates);
-    put_count(&object, "agreed", result->n_agreed);
-    put_count(&object, "streams_stopped", result->n_streams_stopped);
-    put_count(&object, "tokens_saved", result->n_tokens_saved);
-    put_count(&object, "prompt_tokens", result->n_prompt_tokens);
-    put_count(&object, "cached_tokens", result->n_cached_tokens);
-    put_count(&object, "dropped_messages", result->n_dropped_messages);
-    ew_json_put(&object, "joules", number_or_null(ew_energy_joules(&output->energy)));
-    ew_json_put(&object, "timings", timings(result));
-    ew_json_put(&object, "candidates", candidates(result));
+    ew_json_put(&object, "probability", ew_json_known(result->probability));
+    ew_json_put(&object, "threshold", ew_json_known(result->threshold));
+    ew_json_put_count(&object, "stream", result->chosen);
+    ew_json_put_count(&object, "streams", result->n_candidates);
+    ew_json_put_count(&object, "agreed", result->n_agreed);
+    ew_json_put_count(&object, "streams_stopped", result->n_streams_stopped);
+    ew_json_put_count(&object, "tokens_saved", result->n_tokens_saved);
+    ew_json_put_count(&object, "prompt_tokens", result->n_prompt_tokens);
+    ew_json_put_count(&object, "cached_tokens", result->n_cached_tokens);
+    ew_json_put_count(&object, "dropped_messages", result->n_dropped_messages);
+    ew_json_put(&object, "joules", ew_json_known(ew_energy_joules(&output->energy)));
+    ew_json_put(&object, "timings", ew_timings_json(result));
+    ew_json_put(&object, "candidates", ew_candidates_json(result));
     return object;
 }

@@ -36,5 +36,8 @@ void ew_answer_line(const ew_answer_output *output, const ew_answer_result *resu
 
 /* Everything. `prompt` (NULL: not asked for) is the prompt's text. NULL when memory is out. */
 json_t *ew_answer_json(const ew_answer_output *output, const char *prompt, const ew_answer_result *result);
+/* Parts of it: all candidates, an object each, and how long it took. */
+json_t *ew_candidates_json(const ew_answer_result *result);
+json_t *ew_timings_json(const ew_answer_result *result);
 
 #endif

@@ -2,6 +2,7 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/json_output.h"
+#include "cli/problems.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 
 static const char *const task_names[] = {"auto", "math", "list", "choice", NULL};
-static const char *const verdict_names[] = {"wrong", "right", "none"};
 
 typedef struct grade_request {
     const char *path;
@@ -48,7 +48,7 @@ static int task_named(const char *name) {
 }
 
 static void print_line(const char *id, const ew_grade_result *result) {
-    printf("%-5s  %s", verdict_names[result->verdict], id);
+    printf("%-5s  %s", ew_verdict_names[result->verdict], id);
     if (result->answer) {
         fputs("  ", stdout);
         for (const char *c = result->answer; *c; c++) { /* one line each, whatever the answer holds */
@@ -63,7 +63,7 @@ static ew_status print_json(const json_t *id, const ew_grade_result *result, ew_
     json_t *answer = result->answer ? ew_json_repaired(result->answer, strlen(result->answer)) : json_null();
     json_t *normal = result->normal ? ew_json_repaired(result->normal, strlen(result->normal)) : json_null();
     ew_json_put(&object, "id", id ? json_deep_copy(id) : json_null());
-    ew_json_put(&object, "verdict", json_string(verdict_names[result->verdict]));
+    ew_json_put(&object, "verdict", json_string(ew_verdict_names[result->verdict]));
     ew_json_put(&object, "answer", answer);
     ew_json_put(&object, "normal", normal);
     return ew_json_print(object, error);

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,6 +27,17 @@ json_t *ew_json_repaired(const char *bytes, size_t length) {
     return text;
 }
 
+json_t *ew_json_plain(const char *bytes, size_t length) {
+    ew_buffer text = {0};
+    ew_buffer_append(&text, "", 0);
+    for (size_t i = 0; i < length; i++) {
+        ew_buffer_append(&text, bytes[i] != '\0' ? bytes + i : "\xef\xbf\xbd", bytes[i] != '\0' ? 1 : 3);
+    }
+    json_t *json = text.failed ? NULL : ew_json_repaired(text.data, text.length);
+    ew_buffer_free(&text);
+    return json;
+}
+
 json_t *ew_json_ids(const int32_t *ids, size_t count) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < count; i++) {
@@ -35,6 +47,10 @@ json_t *ew_json_ids(const int32_t *ids, size_t count) {
         }
     }
     return array;
+}
+
+json_t *ew_json_known(double value) {
+    return isnan(value) || value < 0 ? json_null() : json_real(value);
 }
 
 void ew_json_put(json_t **object, const char *key, json_t *value) {
@@ -48,6 +64,10 @@ void ew_json_put(json_t **object, const char *key, json_t *value) {
         json_decref(*object);
         *object = NULL;
     }
+}
+
+void ew_json_put_count(json_t **object, const char *key, size_t count) {
+    ew_json_put(object, key, json_integer((json_int_t)count));
 }
 
 /* NULL when memory is out; releases the object. */

@@ -1,24 +1,14 @@
 /* edgewise sample: several replies to each problem of a file, graded, one JSON line each. */
-#include "base/file.h"
 #include "cli/bundle_arguments.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
-#include "cli/interrupt.h"
 #include "cli/json_output.h"
 #include "cli/policy_arguments.h"
-#include "cli/progress.h"
+#include "cli/problems.h"
 #include "cli/reply_arguments.h"
-#include "cli/sample_file.h"
-#include "format/json.h"
-#include "format/lines.h"
-#include "text/problem.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static const char *const verdict_names[] = {"wrong", "right", "none"};
 
 typedef struct request {
     ew_engine engine;
@@ -36,25 +26,11 @@ typedef struct totals {
 
 typedef struct run_state {
     request *asked;
-    ew_sample_file file;
-    ew_progress bar;
+    ew_policy policy;
     totals totals;
-    ew_buffer lines; /* of one problem */
 } run_state;
 
 /* ---- One sample ---- */
-
-/* Text for a line that other readers of JSON take: without NUL, which many refuse, and in UTF-8. */
-static json_t *plain_text(const char *bytes, size_t length) {
-    ew_buffer text = {0};
-    ew_buffer_append(&text, "", 0);
-    for (size_t i = 0; i < length; i++) {
-        ew_buffer_append(&text, bytes[i] != '\0' ? bytes + i : "\xef\xbf\xbd", bytes[i] != '\0' ? 1 : 3);
-    }
-    json_t *json = text.failed ? NULL : ew_json_repaired(text.data, text.length);
-    ew_buffer_free(&text);
-    return json;
-}
 
 static json_t *reply_text(const ew_candidate *candidate) {
     ew_buffer text = {0};
@@ -65,7 +41,7 @@ static json_t *reply_text(const ew_candidate *candidate) {
         ew_buffer_append_text(&text, candidate->thinking_end == EW_THINKING_OPEN ? "" : "\n</think>\n\n");
     }
     ew_buffer_append(&text, candidate->answer, candidate->answer_length);
-    json_t *json = text.failed ? NULL : plain_text(text.data, text.length);
+    json_t *json = text.failed ? NULL : ew_json_plain(text.data, text.length);
     ew_buffer_free(&text);
     return json;
 }
@@ -79,7 +55,7 @@ static double log_probability(const ew_candidate *candidate) {
 }
 
 static ew_status add_line(run_state *state, const ew_problem *problem, const ew_candidate *candidate, size_t stream,
-                          bool thinks, ew_error *error) {
+                          bool thinks, ew_buffer *lines, ew_error *error) {
     ew_grade_result grade = {.verdict = EW_VERDICT_NONE};
     ew_status status = EW_OK;
     if (problem->answer) {
@@ -95,12 +71,15 @@ static ew_status add_line(run_state *state, const ew_problem *problem, const ew_
     bool told = thinks && state->asked->tell_budget && state->asked->has_thinking_budget;
     json_t *object = json_object();
     ew_json_put(&object, "id", json_string(problem->id));
+    if (state->asked->reply.system) {
+        ew_json_put(&object, "system", json_string(state->asked->reply.system));
+    }
     ew_json_put(&object, "problem", json_stringn(problem->text.data, problem->text.length));
     ew_json_put(&object, "gold", problem->answer ? json_string(problem->answer) : json_null());
     ew_json_put(&object, "reply", reply_text(candidate));
-    ew_json_put(&object, "thinking", plain_text(candidate->thinking, candidate->thinking_length));
-    ew_json_put(&object, "answer", plain_text(candidate->answer, candidate->answer_length));
-    ew_json_put(&object, "verdict", problem->answer ? json_string(verdict_names[grade.verdict]) : json_null());
+    ew_json_put(&object, "thinking", ew_json_plain(candidate->thinking, candidate->thinking_length));
+    ew_json_put(&object, "answer", ew_json_plain(candidate->answer, candidate->answer_length));
+    ew_json_put(&object, "verdict", problem->answer ? json_string(ew_verdict_names[grade.verdict]) : json_null());
     ew_json_put(&object, "thinks", json_boolean(thinks));
     ew_json_put(&object, "budget", told ? json_integer((json_int_t)state->asked->thinking_budget) : json_null());
     ew_json_put(&object, "stop_reason", json_string(ew_stop_reason_name(candidate->stop_reason)));
@@ -110,7 +89,7 @@ static ew_status add_line(run_state *state, const ew_problem *problem, const ew_
     ew_json_put(&object, "seed", json_integer((json_int_t)state->asked->reply.seed));
     ew_json_put(&object, "stream", json_integer((json_int_t)stream));
     ew_grade_result_free(&grade);
-    return ew_json_append_line(object, &state->lines, error);
+    return ew_json_append_line(object, lines, error);
 }
 
 /* ---- One problem ---- */
@@ -129,87 +108,28 @@ static ew_policy policy_of(const request *asked) {
     return policy;
 }
 
-static ew_status sample(run_state *state, const ew_problem *problem, ew_error *error) {
+static ew_status sample(void *context, const ew_problem *problem, ew_buffer *lines, ew_error *error) {
+    run_state *state = context;
     const request *asked = state->asked;
-    const ew_policy policy = policy_of(asked);
-    ew_message messages[2];
-    size_t n = 0;
     ew_answer_result result = {0};
-    if (asked->reply.system) {
-        messages[n++] = (ew_message){"system", asked->reply.system, strlen(asked->reply.system)};
-    }
-    messages[n++] = (ew_message){"user", problem->text.data, problem->text.length};
-    ew_status status = ew_answer(asked->engine.session, messages, n, &policy, NULL, &result, error);
-    if (status == EW_ERROR_CONTEXT) {
-        fprintf(stderr, "edgewise: problem %s is left out: %s\n", problem->id, error->message);
-        state->totals.skipped++;
-        return EW_OK;
-    }
-    if (status == EW_OK && ew_interrupted) { /* what was cut is no sample */
-        status = ew_fail(error, EW_ERROR_CANCELLED, "interrupted");
-    }
-    ew_buffer_clear(&state->lines);
+    bool answered;
+    ew_status status = ew_problem_ask(asked->engine.session, asked->reply.system, problem, &state->policy, &result,
+                                      &answered, error);
     for (size_t i = 0; status == EW_OK && i < result.n_candidates; i++) {
-        status = add_line(state, problem, &result.candidates[i], i, result.thinks, error);
+        status = add_line(state, problem, &result.candidates[i], i, result.thinks, lines, error);
     }
+    state->totals.problems += status == EW_OK && answered;
+    state->totals.skipped += status == EW_OK && !answered;
     ew_answer_result_free(&result);
-    if (status == EW_OK) {
-        state->totals.problems++;
-        status = ew_sample_file_write(&state->file, &state->lines, error);
-    }
-    return status;
-}
-
-static ew_status sample_line(run_state *state, ew_string line, size_t number, ew_error *error) {
-    char where[320];
-    json_t *object = NULL;
-    ew_problem problem = {0};
-    snprintf(where, sizeof where, "%.256s line %zu", state->asked->problems, number);
-    ew_status status = ew_json_parse(line, where, &object, error);
-    if (status == EW_OK) {
-        status = ew_problem_read(object, where, &problem, error);
-    }
-    if (status == EW_OK && problem.id[0] == '\0') {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s: a problem needs an \"id\"", where);
-    }
-    if (status == EW_OK && !ew_sample_file_has(&state->file, problem.id)) {
-        status = sample(state, &problem, error);
-    }
-    ew_problem_free(&problem);
-    json_decref(object);
     return status;
 }
 
 /* ---- All of them ---- */
 
-static size_t count_lines(ew_string text) {
-    ew_string line;
-    size_t number = 0, n = 0;
-    while (ew_next_line(&text, &line, &number)) {
-        n++;
-    }
-    return n;
-}
-
-static ew_status sample_all(run_state *state, ew_string text, ew_error *error) {
-    const request *asked = state->asked;
-    size_t number = 0, done = 0, total = count_lines(text);
-    ew_string line;
-    ew_status status = EW_OK;
-    total = total > asked->skip ? total - asked->skip : 0;
-    total = asked->limit > 0 && asked->limit < total ? asked->limit : total;
-    ew_progress_begin(&state->bar, "sampling", "problems", total);
-    for (size_t i = 0; i < asked->skip && ew_next_line(&text, &line, &number); i++) {
-    }
-    while (status == EW_OK && done < total && ew_next_line(&text, &line, &number)) {
-        status = sample_line(state, line, number, error);
-        char note[64];
-        snprintf(note, sizeof note, "%.1f %% right",
-                 state->totals.samples > 0 ? 100.0 * (double)state->totals.right / (double)state->totals.samples : 0.0);
-        ew_progress_update(&state->bar, ++done, note);
-    }
-    ew_progress_end(&state->bar);
-    return status;
+static void note_share(void *context, char *text, size_t size) {
+    const totals *totals = &((const run_state *)context)->totals;
+    snprintf(text, size, "%.1f %% right",
+             totals->samples > 0 ? 100.0 * (double)totals->right / (double)totals->samples : 0.0);
 }
 
 static void print_totals(const totals *totals) {
@@ -225,25 +145,29 @@ static void print_totals(const totals *totals) {
 
 static int run(request *asked, const char *model) {
     run_state state = {.asked = asked};
+    ew_sample_file file = {0};
+    const ew_sample_form form = {.command = "sample", .n_samples = asked->n_samples, .key = "reply"};
+    const ew_problem_work work = {.path = asked->problems,
+                                  .skip = asked->skip,
+                                  .limit = asked->limit,
+                                  .label = "sampling",
+                                  .file = &file,
+                                  .take = sample,
+                                  .note = note_share,
+                                  .context = &state};
     ew_error error = {0}, late = {0};
-    ew_mapping mapping = {0};
-    ew_status status = ew_map_file(asked->problems, &mapping, &error);
+    ew_status status = ew_engine_open(&asked->engine, model, true, &error);
     if (status == EW_OK) {
-        status = ew_engine_open(&asked->engine, model, true, &error);
+        status = ew_sample_file_open(asked->output, &form, &file, &error);
     }
     if (status == EW_OK) {
-        status = ew_sample_file_open(asked->output, asked->n_samples, &state.file, &error);
-    }
-    if (status == EW_OK) {
-        const char *data = mapping.data ? (const char *)mapping.data : "";
-        status = sample_all(&state, (ew_string){data, mapping.size}, &error);
+        state.policy = policy_of(asked);
+        status = ew_problems_work(&work, &error);
         print_totals(&state.totals);
     }
-    ew_status closed = ew_sample_file_close(&state.file, &late);
+    ew_status closed = ew_sample_file_close(&file, &late);
     int exit_code = status != EW_OK ? ew_cli_fail(&error) : closed != EW_OK ? ew_cli_fail(&late) : EW_EXIT_OK;
-    ew_buffer_free(&state.lines);
     ew_engine_close(&asked->engine);
-    ew_unmap(&mapping);
     return ew_cli_finish(exit_code);
 }
 

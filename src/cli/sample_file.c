@@ -28,10 +28,21 @@ static ew_status keep_id(ew_sample_file *file, const char *id, ew_error *error) 
     return EW_OK;
 }
 
-/* Reads whole groups of n_samples lines; *whole is where the last of them ends. A last line that was cut is no error.
- * */
-static ew_status read_groups(ew_sample_file *file, const char *path, ew_string text, size_t n_samples, size_t *whole,
-                             ew_error *error) {
+/* A line that was read whole and parsed: is it the next one of its problem? */
+static ew_status check_line(const ew_sample_form *form, const json_t *object, size_t in_group, const char *where,
+                            ew_error *error) {
+    const char *id = json_string_value(json_object_get(object, "id"));
+    size_t stream = (size_t)json_integer_value(json_object_get(object, "stream"));
+    if (!id || stream != in_group || !json_object_get(object, form->key)) {
+        return ew_fail(error, EW_ERROR_FORMAT, "%s is no output of `edgewise %s` with %zu %s a problem", where,
+                       form->command, form->n_samples, form->n_samples == 1 ? "line" : "samples");
+    }
+    return form->visit ? form->visit(form->context, object, where, error) : EW_OK;
+}
+
+/* Reads whole problems; *whole is where the last of them ends. A last line that was cut is no error. */
+static ew_status read_groups(ew_sample_file *file, const char *path, ew_string text, const ew_sample_form *form,
+                             size_t *whole, ew_error *error) {
     const char *begin = text.data, *end = text.data + text.length;
     size_t number = 0, in_group = 0;
     ew_string line;
@@ -40,30 +51,25 @@ static ew_status read_groups(ew_sample_file *file, const char *path, ew_string t
     while (status == EW_OK && ew_next_line(&text, &line, &number)) {
         char where[320];
         json_t *object = NULL;
-        ew_error why = {0};
-        bool last = line.data + line.length == end; /* no line end: it may be cut */
+        if (line.data + line.length == end) { /* no line end: it may be cut */
+            break;
+        }
         snprintf(where, sizeof where, "%.256s line %zu", path, number);
-        status = ew_json_parse(line, where, &object, &why);
-        const char *id = json_string_value(json_object_get(object, "id"));
-        size_t stream = (size_t)json_integer_value(json_object_get(object, "stream"));
-        if (last && status != EW_ERROR_MEMORY) {
-            status = EW_OK;
-        } else if (status == EW_OK && (!id || stream != in_group)) {
-            status = ew_fail(error, EW_ERROR_FORMAT, "%s is no output of a run with %zu samples a problem", where,
-                             n_samples);
-        } else if (status != EW_OK) {
-            ew_fail(error, status, "%s", why.message);
-        } else if (++in_group == n_samples) {
+        status = ew_json_parse(line, where, &object, error);
+        if (status == EW_OK) {
+            status = check_line(form, object, in_group, where, error);
+        }
+        if (status == EW_OK && ++in_group == form->n_samples) {
             in_group = 0;
             *whole = (size_t)(text.data - begin);
-            status = keep_id(file, id, error);
+            status = keep_id(file, json_string_value(json_object_get(object, "id")), error);
         }
         json_decref(object);
     }
     return status;
 }
 
-static ew_status continue_file(ew_sample_file *file, const char *path, size_t n_samples, ew_error *error) {
+static ew_status continue_file(ew_sample_file *file, const char *path, const ew_sample_form *form, ew_error *error) {
     ew_mapping mapping;
     size_t whole = 0;
     if (access(path, F_OK) == 0) {
@@ -72,7 +78,7 @@ static ew_status continue_file(ew_sample_file *file, const char *path, size_t n_
             return status;
         }
         const char *data = mapping.data ? (const char *)mapping.data : "";
-        status = read_groups(file, path, (ew_string){data, mapping.size}, n_samples, &whole, error);
+        status = read_groups(file, path, (ew_string){data, mapping.size}, form, &whole, error);
         bool cut = status == EW_OK && whole < mapping.size;
         ew_unmap(&mapping);
         if (cut && truncate(path, (off_t)whole) != 0) {
@@ -86,13 +92,13 @@ static ew_status continue_file(ew_sample_file *file, const char *path, size_t n_
     return file->stream ? EW_OK : ew_fail(error, EW_ERROR_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
-ew_status ew_sample_file_open(const char *path, size_t n_samples, ew_sample_file *file, ew_error *error) {
+ew_status ew_sample_file_open(const char *path, const ew_sample_form *form, ew_sample_file *file, ew_error *error) {
     *file = (ew_sample_file){.stream = NULL};
     if (!path) {
         file->stream = stdout;
         return EW_OK;
     }
-    ew_status status = continue_file(file, path, n_samples, error);
+    ew_status status = continue_file(file, path, form, error);
     if (file->n_ids > 0) {
         qsort(file->ids, file->n_ids, sizeof *file->ids, compare_ids);
     }
@@ -100,16 +106,19 @@ ew_status ew_sample_file_open(const char *path, size_t n_samples, ew_sample_file
 }
 
 ew_status ew_sample_file_write(ew_sample_file *file, const ew_buffer *lines, ew_error *error) {
+    if (!file->stream) {
+        return EW_OK;
+    }
     if (fwrite(lines->data, 1, lines->length, file->stream) == lines->length && fflush(file->stream) == 0) {
         return EW_OK;
     }
-    return ew_fail(error, EW_ERROR_IO, "cannot write the samples: %s", strerror(errno));
+    return ew_fail(error, EW_ERROR_IO, "cannot write the lines: %s", strerror(errno));
 }
 
 ew_status ew_sample_file_close(ew_sample_file *file, ew_error *error) {
     ew_status status = EW_OK;
     if (file->stream && file->stream != stdout && fclose(file->stream) != 0) {
-        status = ew_fail(error, EW_ERROR_IO, "cannot write the samples: %s", strerror(errno));
+        status = ew_fail(error, EW_ERROR_IO, "cannot write the lines: %s", strerror(errno));
     }
     for (size_t i = 0; i < file->n_ids; i++) {
         free(file->ids[i]);

@@ -207,12 +207,28 @@ static ew_status append_opening(reader *r, const json_t *object, ew_error *error
                : status;
 }
 
-static ew_status add_reply(reader *r, const json_t *object, const ew_message *message, const ew_tokens *reply,
-                           bool right, ew_error *error) {
+/* What was asked: the problem, behind the system message that `sample` was given. */
+static ew_status read_question(reader *r, const json_t *object, ew_message messages[2], size_t *n, ew_error *error) {
+    const json_t *problem = json_object_get(object, "problem"), *system = json_object_get(object, "system");
+    *n = 0;
+    if (!json_is_string(problem) || (system && !json_is_null(system) && !json_is_string(system))) {
+        return REFUSE(r, "%s: a line of `edgewise sample` with \"problem\" and, if any, \"system\" as strings is needed",
+                      r->where);
+    }
+    if (json_is_string(system)) {
+        messages[(*n)++] = (ew_message){"system", json_string_value(system), json_string_length(system)};
+    }
+    messages[(*n)++] = (ew_message){"user", json_string_value(problem), json_string_length(problem)};
+    return EW_OK;
+}
+
+static ew_status add_reply(reader *r, const json_t *object, const ew_message *messages, size_t n_messages,
+                           const ew_tokens *reply, bool right, ew_error *error) {
     size_t header = 0;
     const float *last = NULL;
+    const ew_message *message = &messages[n_messages - 1];
     bool thinks = json_is_true(json_object_get(object, "thinks"));
-    ew_status status = encode_prompt(r, message, 1, thinks, &header, error);
+    ew_status status = encode_prompt(r, messages, n_messages, thinks, &header, error);
     if (status == EW_OK && thinks) {
         status = append_opening(r, object, error);
     }
@@ -228,9 +244,10 @@ static ew_status add_reply(reader *r, const json_t *object, const ew_message *me
 
 static ew_status verifier_line(reader *r, const json_t *object, ew_error *error) {
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
-    const json_t *problem = json_object_get(object, "problem");
     ew_tokens reply = {0};
-    if (!verdict || !json_is_string(problem)) {
+    ew_message messages[2];
+    size_t n = 0;
+    if (!verdict) {
         return REFUSE(r, "%s: a line of `edgewise sample` with a verdict is needed", r->where);
     }
     bool right = strcmp(verdict, "right") == 0;
@@ -238,10 +255,12 @@ static ew_status verifier_line(reader *r, const json_t *object, ew_error *error)
         return strcmp(verdict, "none") == 0 ? EW_OK
                                             : REFUSE(r, "%s: the verdict \"%.20s\" is not known", r->where, verdict);
     }
-    const ew_message message = {"user", json_string_value(problem), json_string_length(problem)};
-    ew_status status = read_reply(r, object, &reply, error);
+    ew_status status = read_question(r, object, messages, &n, error);
     if (status == EW_OK) {
-        status = add_reply(r, object, &message, &reply, right, error);
+        status = read_reply(r, object, &reply, error);
+    }
+    if (status == EW_OK) {
+        status = add_reply(r, object, messages, n, &reply, right, error);
     }
     ew_tokens_free(&reply);
     return status;

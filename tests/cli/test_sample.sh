@@ -31,7 +31,7 @@ cmp -s "$work/all.jsonl" "$work/file.jsonl" || problem "a file that was cut was 
 code 0 sample "$model" "$work/problems.jsonl" -n 3 $few --skip 1 --limit 1
 jq -es 'length == 3 and .[0].id == "7"' "$out" >/dev/null || problem "--skip and --limit"
 code 1 sample "$model" "$work/problems.jsonl" -n 2 $few -o "$work/file.jsonl"
-has "$err" "no output of a run with 2 samples"
+has "$err" 'no output of `edgewise sample` with 2 samples'
 echo '{"problem": "x"}' >"$work/no-id.jsonl"
 code 1 sample "$model" "$work/no-id.jsonl"
 has "$err" 'line 1: a problem needs an "id"'
@@ -40,6 +40,10 @@ one_sentence
 code 0 sample "$model" "$work/problems.jsonl" -n 2 --think off --max-tokens 3 --limit 1
 jq -es 'length == 2 and .[0].tokens != .[1].tokens' "$out" >/dev/null || problem "two samples are one without --temperature"
 code 0 sample "$model" "$work/problems.jsonl" --think off --max-tokens 3 --limit 1 --min-p 0.5 --stop x
+# A system message is part of what was asked.
+jq -es 'all(.[]; has("system") | not)' "$work/all.jsonl" >/dev/null || problem "a system message that was not given"
+code 0 sample "$model" "$work/problems.jsonl" --think off --max-tokens 3 --limit 1 --system "Be brief."
+jq -es '.[0].system == "Be brief."' "$out" >/dev/null || problem "--system is not in the lines"
 code 1 sample "$model" "$work/problems.jsonl" -n 2 --think off --temperature 0
 has "$err" "temperature 0"
 finish

@@ -82,11 +82,14 @@ static double score_of(const fixture *f, const ew_head_samples *samples, size_t 
     return p;
 }
 
-static void write_samples(const fixture *f, const char *problem, const ew_answer_result *result, size_t budget) {
+/* `system` is NULL where there is none. */
+static void write_samples(const fixture *f, const char *system, const char *problem, const ew_answer_result *result,
+                          size_t budget) {
     FILE *out = fopen(f->data, "a");
     for (size_t k = 0; k < result->n_candidates; k++) {
         const ew_candidate *candidate = &result->candidates[k];
-        fprintf(out, "{\"problem\": \"%s\", \"verdict\": \"%s\", \"thinks\": %s, \"budget\": ", problem,
+        fprintf(out, system ? "{\"system\": \"%s\", " : "{", system);
+        fprintf(out, "\"problem\": \"%s\", \"verdict\": \"%s\", \"thinks\": %s, \"budget\": ", problem,
                 k % 2 ? "right" : "wrong", result->thinks ? "true" : "false");
         fprintf(out, budget > 0 ? "%zu" : "null", budget);
         for (size_t t = 0; t < candidate->n_tokens; t++) {
@@ -119,11 +122,11 @@ static void test_verifier(void **state) {
     policy.adapter = f.adapter;
     policy.verifier = verifier;
     for (size_t i = 0; i < 2; i++) {
-        const ew_message message = {"user", problems[i], strlen(problems[i])};
+        const ew_message messages[] = {{"system", "Be brief.", 9}, {"user", problems[i], strlen(problems[i])}};
         policy.tell_budget = i == 1;
-        EW_ASSERT_OK(ew_answer(f.session, &message, 1, &policy, NULL, &results[i], error));
+        EW_ASSERT_OK(ew_answer(f.session, messages + 1 - i, 1 + i, &policy, NULL, &results[i], error));
         assert_true(results[i].thinks);
-        write_samples(&f, problems[i], &results[i], i == 1 ? 7 : 0);
+        write_samples(&f, i == 1 ? "Be brief." : NULL, problems[i], &results[i], i == 1 ? 7 : 0);
     }
     const ew_head_source source = source_of(&f);
     EW_ASSERT_OK(ew_verifier_features(&source, &samples, &drops, error));
