@@ -19,9 +19,6 @@ const char *ew_synthetic_shape_name(size_t index);
 /* Its configuration; EW_ERROR_ARGUMENT when there is no such shape. */
 ew_status ew_synthetic_config(const char *shape, size_t context_length, ew_config *config, ew_error *error);
 
-/* Its configuration; EW_ERROR_ARGUMENT when there is no such shape. */
-ew_status ew_synthetic_config(const char *shape, size_t context_length, ew_config *config, ew_error *error);
-
 /* Closed by ew_model_close. The same options give the same weights everywhere. */
 ew_status ew_synthetic_model(const ew_synthetic_options *options, ew_pool *pool, ew_model **model, ew_error *error);
 
