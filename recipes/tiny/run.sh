@@ -4,7 +4,7 @@
 #
 #   sh recipes/tiny/run.sh FOLDER [SEED]
 #
-# EDGEWISE and TINY_PROBLEMS name the two programs (else those of build/release), COUNT the training problems (160000).
+# PRODUCTS=bf16x3 is about twice as fast where there are AMX tiles. EDGEWISE and TINY_PROBLEMS name the two programs (else those of build/release), COUNT the training problems (160000).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?sh run.sh FOLDER [SEED]}
@@ -34,7 +34,7 @@ resume=
 [ -e "$out/model.checkpoint" ] && resume=--resume
 [ -e "$out/model/model.safetensors" ] || "$edgewise" train sft "$out/base" "$out/train.jsonl" -o "$out/model" --from-nothing \
     --epochs 1 --batch-tokens 2048 --lr 1.8e-3 --schedule constant --warmup 0.02 --decay 0.25 --min-lr-ratio 0.02 \
-    --weight-decay 0.1 --beta2 0.95 --prompt-weight 0.1 --seed "$seed" --log "$out/log.jsonl" --keep-every 1000 $resume
+    --weight-decay 0.1 --beta2 0.95 --prompt-weight 0.1 --products "${PRODUCTS:-float32}" --seed "$seed" --log "$out/log.jsonl" --keep-every 1000 $resume
 
 # Greedy. With thinking the answer follows worked steps, without it comes at once.
 ask() { # FILE MODE NAME

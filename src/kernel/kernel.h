@@ -75,6 +75,9 @@ enum { EW_DOT_PEAK_CHAINS = 12, EW_DOT_PEAK_PRODUCTS = EW_DOT_PEAK_CHAINS * 64 }
  * names that would do. */
 ew_status ew_kernels_select(const ew_kernels **kernels, ew_error *error);
 
+/* Whether that set is the one with tile registers, on a machine whose tiles multiply BF16 too. */
+bool ew_kernels_have_bf16_tiles(void);
+
 /* By name, NULL when this build or machine lacks it. */
 const ew_kernels *ew_kernels_find(const char *name);
 

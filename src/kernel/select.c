@@ -35,9 +35,11 @@ enum {
     BIT_AVX512VL = 31,
     /* leaf 7.0 ecx */ BIT_GFNI = 8,
     BIT_AVX512VNNI = 11,
-    /* leaf 7.0 edx */ BIT_AMX_TILE = 24,
+    /* leaf 7.0 edx */ BIT_AMX_BF16 = 22,
+    BIT_AMX_TILE = 24,
     BIT_AMX_INT8 = 25,
     /* leaf 7.1 eax */ BIT_AVXVNNI = 4,
+    BIT_AVX512BF16 = 5,
     /* XCR0 */ STATE_AVX = 0x06,
     STATE_AVX512 = 0xe6,
     STATE_AMX = 0x60000
@@ -178,4 +180,15 @@ ew_status ew_kernels_select(const ew_kernels **kernels, ew_error *error) {
     const char *name = getenv("EDGEWISE_ISA");
     *kernels = name && *name ? ew_kernels_find(name) : all[count - 1];
     return *kernels ? EW_OK : refuse(name, error);
+}
+
+bool ew_kernels_have_bf16_tiles(void) {
+#if defined(__x86_64__)
+    const ew_kernels *chosen;
+    cpu_words cpu = read_cpu();
+    return ew_kernels_select(&chosen, NULL) == EW_OK && chosen == &ew_kernels_amx && has(cpu.edx7, BIT_AMX_BF16) &&
+           has(cpu.eax7_1, BIT_AVX512BF16);
+#else
+    return false;
+#endif
 }

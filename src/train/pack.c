@@ -85,6 +85,9 @@ static void take_scratch(ew_worker *worker, ew_bump *b, const sizes *s) {
     x->tile = ew_take_rows(b, packed && back ? EW_TILE_BLOCK : 0, widest);
     x->head_rows = head_rows(worker, s->rows);
     x->logits = ew_take_rows(b, x->head_rows, config->vocab_size);
+    size_t space = ew_products_space(worker->options->products);
+    void *products = ew_take(b, space, 1);
+    x->products = space > 0 ? products : NULL;
 }
 
 static void take_pass(const ew_worker *worker, ew_bump *b, size_t n_rows, size_t n_spans, ew_rows *rows) {

@@ -23,20 +23,4 @@ static inline void ew_blas_one_thread(void) {
     openblas_set_num_threads(1);
 }
 
-/* A row-major matrix inside a larger one: `stride` values from row to row. */
-typedef struct ew_view {
-    const real *values;
-    size_t stride;
-} ew_view;
-
-/* C[m, n] = alpha A B + beta C, A being [m, k] or transposed [k, m], B [k, n] or transposed [n, k]. */
-static inline void ew_gemm(bool a_transposed, bool b_transposed, size_t m, size_t n, size_t k, real alpha, ew_view a,
-                           ew_view b, real beta, real *c, size_t c_stride) {
-    if (m > 0 && n > 0) {
-        EW_REAL_GEMM(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans, b_transposed ? CblasTrans : CblasNoTrans,
-                     (blasint)m, (blasint)n, (blasint)k, alpha, a.values, (blasint)a.stride, b.values,
-                     (blasint)b.stride, beta, c, (blasint)c_stride);
-    }
-}
-
 #endif

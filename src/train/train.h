@@ -14,6 +14,7 @@
 #define EW_TRAIN_TRAIN_H
 
 #include "train/network.h"
+#include "train/products.h"
 
 #include <signal.h>
 
@@ -42,6 +43,7 @@ typedef struct ew_trainer_options {
     bool checkpointing; /* keep a layer's input only and compute the rest again in the backward pass */
     double dropout;     /* of the adapters' inputs, while gradients are computed */
     uint64_t seed;      /* of dropout */
+    ew_products_kind products; /* how matrices in float are multiplied; the engine's kernels stay what they are */
     const volatile sig_atomic_t *cancel; /* may be NULL; while it is not 0, calls return EW_ERROR_CANCELLED soon */
 } ew_trainer_options;
 

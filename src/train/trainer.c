@@ -43,6 +43,9 @@ ew_status ew_trainer_open(ew_network *network, const ew_trainer_options *options
     if (!(options->dropout >= 0 && options->dropout < 1)) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "a dropout of %g makes no sense: 0 to below 1", options->dropout);
     }
+    if (ew_products_check(options->products, error) != EW_OK) {
+        return EW_ERROR_ARGUMENT;
+    }
     ew_trainer *trainer = ew_allocate(1, sizeof *trainer);
     if (!trainer) {
         return ew_fail_memory(error, sizeof *trainer, "a trainer");

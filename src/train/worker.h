@@ -49,6 +49,7 @@ typedef struct ew_scratch {
     real *tile;                        /* [EW_TILE_BLOCK][widest input]: dequantized rows of a matrix */
     real *logits;                      /* [head_rows][vocab_size] */
     size_t head_rows;                  /* rows of logits at a time */
+    void *products;                    /* what matrix products work in; NULL: nothing */
 } ew_scratch;
 
 enum { EW_QUERY_BLOCK = 64, EW_TILE_BLOCK = 256 };

@@ -213,6 +213,41 @@ static void check_dense(const char *name, bool checkpointing) {
     json_decref(root);
 }
 
+#ifndef EW_TRAIN_DOUBLE
+/* Products by BF16x3: loss and gradients at five times float's tolerances, about what was measured. */
+static void dense_bf16x3(void **state) {
+    (void)state;
+    ew_error reason;
+    ew_checkpoint *checkpoint = open_model("qwen2-tiny");
+    json_t *root = checkpoint ? golden_json("goldens/dense/qwen2-tiny.json") : NULL;
+    if (!root) {
+        skip();
+    }
+    const ew_trainer_options options = {.n_threads = 2, .pack_rows = 24, .products = EW_PRODUCTS_BF16X3};
+    ew_network *network;
+    ew_trainer *trainer;
+    EW_ASSERT_OK(ew_network_open(checkpoint, NULL, &network, error));
+    if (ew_products_check(EW_PRODUCTS_BF16X3, NULL) != EW_OK) {
+        assert_int_equal(ew_trainer_open(network, &options, &trainer, &reason), EW_ERROR_ARGUMENT);
+        assert_non_null(strstr(reason.message, "float32 would do"));
+    } else {
+        ew_safetensors *file = golden_tensors("goldens/dense/qwen2-tiny.safetensors");
+        batch b = batch_golden(json_object_get(root, "batch"));
+        ew_train_result result;
+        EW_ASSERT_OK(ew_trainer_open(network, &options, &trainer, error));
+        EW_ASSERT_OK(ew_trainer_gradient(trainer, b.items, b.n, NULL, 0, &result, error));
+        assert_true(fabs(result.loss - json_double(root, "loss")) < 5 * LOSS_TOLERANCE);
+        assert_gradients(network, trainer, file, "", NULL, 5 * GRADIENT_TOLERANCE);
+        batch_free(&b);
+        ew_trainer_close(trainer);
+        ew_safetensors_close(file);
+    }
+    ew_network_close(network);
+    ew_checkpoint_close(checkpoint);
+    json_decref(root);
+}
+#endif
+
 static void dense_qwen2(void **state) {
     (void)state;
     check_dense("qwen2-tiny", false);
@@ -483,6 +518,9 @@ static void adamw(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+#ifndef EW_TRAIN_DOUBLE
+        cmocka_unit_test(dense_bf16x3),
+#endif
         cmocka_unit_test(adamw),       cmocka_unit_test(dense_qwen2), cmocka_unit_test(dense_qwen2_checkpointing),
         cmocka_unit_test(dense_qwen3), cmocka_unit_test(dense_llama), cmocka_unit_test(lora_qwen2),
         cmocka_unit_test(lora_llama),  cmocka_unit_test(masked),

@@ -22,7 +22,7 @@ typedef struct request {
     size_t rank, batch, batch_tokens, epochs, steps, max_tokens, pack_rows, n_threads, evaluate_every, save_every, keep_every;
     size_t validation_last;
     double alpha, rate, warmup, decay, min_ratio, weight_decay, beta1, beta2, epsilon, clip, dropout, prompt_weight;
-    int schedule, storage;
+    int schedule, storage, products;
     uint64_t seed;
 } request;
 
@@ -161,13 +161,16 @@ static void show(void *context, const ew_sft_report *report) {
 
 static void describe(const run *r) {
     const ew_network *network = r->base.network;
-    printf("%s: %zu %s trained; %zu examples, %zu tokens, %zu of them targets; %zu for validation; BLAS kernel %s\n",
+    printf("%s: %zu %s trained; %zu examples, %zu tokens, %zu of them targets; %zu for validation; products by %s\n",
            r->base.path, network->parameters.total, network->dense ? "weights are" : "values of the adapter are", r->n,
-           r->data.n_tokens, r->data.n_targets, r->n_validation, ew_blas_kernel());
+           r->data.n_tokens, r->data.n_targets, r->n_validation,
+           ew_products_name((ew_products_kind)r->asked->products));
     fflush(stdout);
 }
 
 /* ---- The run ---- */
+
+static const char *const products[] = {"float32", "bf16x3", NULL};
 
 /* Everything that decides the weights but the thread count: a run is resumed with the same. */
 static void describe_settings(const run *r, ew_buffer *text) {
@@ -176,14 +179,14 @@ static void describe_settings(const run *r, ew_buffer *text) {
         text,
         "base %s, data %s (%zu examples, %zu tokens), %s, rank %zu, alpha %g, rslora %d, targets %s, dropout %g, "
         "epochs %zu, steps %zu, batch %zu, batch tokens %zu, rate %.17g, schedule %d, warmup %g, decay %g, "
-        "min ratio %g, weight decay %g, betas %g %g, epsilon %g, clip %g, pack %zu, seed %llu",
+        "min ratio %g, weight decay %g, betas %g %g, epsilon %g, clip %g, pack %zu, products %s, seed %llu",
         a->base, a->data, r->n, r->data.n_tokens,
         a->full       ? (a->from_nothing ? "from nothing" : "full")
         : a->unmasked ? "unmasked"
                       : "masked",
         a->rank, a->alpha, a->rslora, a->targets ? a->targets : "all", a->dropout, a->epochs, a->steps, a->batch,
         a->batch_tokens, a->rate, a->schedule, a->warmup, a->decay, a->min_ratio, a->weight_decay, a->beta1, a->beta2,
-        a->epsilon, a->clip, a->pack_rows, (unsigned long long)a->seed);
+        a->epsilon, a->clip, a->pack_rows, products[a->products], (unsigned long long)a->seed);
 }
 
 static ew_status write_weights(const run *r, const char *path, ew_error *error) {
@@ -285,6 +288,7 @@ static ew_status prepare(run *r, const ew_train_base_options *options, ew_error 
     const ew_trainer_options trainer_options = {.n_threads = a->n_threads,
                                                 .pack_rows = a->pack_rows,
                                                 .checkpointing = a->checkpointing,
+                                                .products = (ew_products_kind)a->products,
                                                 .dropout = a->full ? 0 : a->dropout,
                                                 .seed = a->seed,
                                                 .cancel = &ew_interrupted};
@@ -442,6 +446,8 @@ static const ew_option option_table[] = {
     {"storage", 0, EW_OPTION_CHOICE, &given.storage, .choices = storages, .help = "of the adapter (int8: GGUF only)"},
     {"bf16", 0, EW_OPTION_FLAG, &given.bf16, .help = "--full: write BF16 weights"},
     {"checkpointing", 0, EW_OPTION_FLAG, &given.checkpointing, .help = "less memory: activations are computed twice"},
+    {"products", 0, EW_OPTION_CHOICE, &given.products, .choices = products,
+     .help = "of float matrices: bf16x3 is faster where there are AMX tiles, with an error of 1e-5 or so"},
     {"pack", 0, EW_OPTION_COUNT, &given.pack_rows, .argument = "N", .help = "tokens that a thread runs together (512)"},
     {"template", 0, EW_OPTION_TEXT, &given.chat_template, .argument = "NAME", .help = "the chat template"},
     {"threads", 't', EW_OPTION_COUNT, &given.n_threads, .argument = "N", .most = 256, .help = "threads to use"},
