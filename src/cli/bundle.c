@@ -1,7 +1,7 @@
 /* edgewise bundle: a model with its adapters, heads and policy in one file. */
 #include "base/memory.h"
+#include "cli/bundle_arguments.h"
 #include "cli/cli.h"
-#include "cli/policy_arguments.h"
 #include "format/bundle.h"
 #include "model/adapter.h"
 #include "reason/heads.h"
@@ -156,24 +156,10 @@ static int run(const request *asked) {
 
 /* The policy's words must be options that `run` will take; what is wrong is said as of a command line. */
 static bool check_policy(const char *policy, int *exit_code) {
-    enum { WORDS = 64 };
-    char *words[WORDS] = {(char[]){"bundle --policy"}};
-    ew_policy_arguments values = EW_POLICY_ARGUMENTS_INIT;
-    ew_option options[EW_POLICY_OPTIONS];
-    const char *none[1];
-    char *copy = policy ? ew_copy_text(policy, strlen(policy)) : NULL, *rest = NULL;
-    int n = 1;
-    ew_policy_option_table(&values, options);
-    const ew_command command = {.name = "bundle --policy",
-                                .positionals = "OPTIONS",
-                                .summary = "",
-                                .options = options,
-                                .n_options = EW_POLICY_OPTIONS};
-    for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word && n < WORDS; word = strtok_r(NULL, " ", &rest)) {
-        words[n++] = word;
-    }
-    bool sound = !policy || (copy && ew_arguments_parse(&command, n, words, none, exit_code));
-    free(copy);
+    ew_words words = {0};
+    ew_words_split(&words, policy, strlen(policy));
+    bool sound = ew_policy_words_check("bundle --policy", &words, exit_code);
+    ew_words_free(&words);
     return sound;
 }
 
@@ -203,7 +189,8 @@ int ew_cli_bundle(int argc, char **argv) {
         .most_positionals = 1,
     };
     int exit_code;
-    if (!ew_arguments_parse(&command, argc, argv, &asked.base, &exit_code) || !check_policy(asked.policy, &exit_code)) {
+    if (!ew_arguments_parse(&command, argc, argv, &asked.base, &exit_code) ||
+        (asked.policy && !check_policy(asked.policy, &exit_code))) {
         return exit_code;
     }
     if (!asked.output) {

@@ -238,13 +238,7 @@ static ew_status start(chat *here, const char *model, ew_error *error) {
     if (status != EW_OK) {
         return status;
     }
-    here->policy = (ew_policy)EW_POLICY_INIT;
-    here->policy.adapter = here->engine.adapter;
-    ew_reply_arguments_apply(&here->reply, here->engine.model, &here->policy);
-    status = ew_policy_arguments_open(&here->arguments, here->engine.model, error);
-    if (status == EW_OK) {
-        status = ew_policy_arguments_apply(&here->arguments, here->reply.has_temperature, &here->policy, error);
-    }
+    status = ew_policy_make(&here->arguments, &here->reply, &here->engine, &here->policy, error);
     if (status != EW_OK) {
         return status;
     }

@@ -1,5 +1,6 @@
 #include "cli/policy_arguments.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,11 @@ void ew_policy_option_table(ew_policy_arguments *arguments, ew_option *table) {
          .type = EW_OPTION_FLAG,
          .value = &arguments->no_loop_check,
          .help = "do not cut a thinking that repeats itself"},
+        {.name = "closing",
+         .type = EW_OPTION_TEXT,
+         .value = &arguments->closing,
+         .argument = "TEXT",
+         .help = "what closes a cut thinking, with one </think>; \\n is a line end. Default: \\n</think>\\n\\n"},
         {.name = "streams",
          .type = EW_OPTION_TEXT,
          .value = &arguments->streams,
@@ -106,6 +112,8 @@ ew_status ew_policy_arguments_open(ew_policy_arguments *arguments, const ew_mode
 }
 
 void ew_policy_arguments_close(ew_policy_arguments *arguments) {
+    free(arguments->closing_text);
+    arguments->closing_text = NULL;
     ew_switcher_close(arguments->switcher);
     ew_verifier_close(arguments->verifier);
     arguments->switcher = NULL;
@@ -142,7 +150,31 @@ void ew_warm_up_streams(bool temperature_given, ew_policy *policy) {
     }
 }
 
-ew_status ew_policy_arguments_apply(const ew_policy_arguments *arguments, bool temperature_given, ew_policy *policy,
+/* A shell hands on "\n" as it is written; a line end in the closing is written so. */
+static ew_status read_closing(ew_policy_arguments *arguments, ew_error *error) {
+    const char *given = arguments->closing, *from = given;
+    free(arguments->closing_text);
+    char *text = arguments->closing_text = ew_copy_text(given, strlen(given)), *to = text;
+    if (!text) {
+        return ew_fail_memory(error, strlen(given), "a text");
+    }
+    while (*from) {
+        if (from[0] == '\\' && from[1] != 'n' && from[1] != '\\') {
+            return ew_fail(error, EW_ERROR_ARGUMENT, "--closing %.80s: behind a \\ only n (a line end) and \\ can stand",
+                           given);
+        }
+        bool escaped = from[0] == '\\';
+        *to++ = escaped && from[1] == 'n' ? '\n' : *from;
+        from += escaped ? 2 : 1;
+    }
+    *to = '\0';
+    if (!strstr(text, "</think>")) {
+        return ew_fail(error, EW_ERROR_ARGUMENT, "--closing %.80s: there is no </think> in it", given);
+    }
+    return EW_OK;
+}
+
+ew_status ew_policy_arguments_apply(ew_policy_arguments *arguments, bool temperature_given, ew_policy *policy,
                                     ew_error *error) {
     if (!ew_parse_streams(arguments->streams, &policy->streams)) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "--streams %.40s: 1 to 1024 or auto is meant", arguments->streams);
@@ -150,6 +182,8 @@ ew_status ew_policy_arguments_apply(const ew_policy_arguments *arguments, bool t
     if (arguments->no_thinking && arguments->think_given && arguments->think != EW_MODE_OFF) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "--no-thinking contradicts --think %s", ew_mode_names[arguments->think]);
     }
+    ew_status status = arguments->closing ? read_closing(arguments, error) : EW_OK;
+    policy->closing = arguments->closing_text;
     policy->mode = arguments->no_thinking ? EW_MODE_OFF : (ew_mode)arguments->think;
     policy->thinking_budget = arguments->budget;
     policy->total_budget = arguments->total_budget;
@@ -162,5 +196,14 @@ ew_status ew_policy_arguments_apply(const ew_policy_arguments *arguments, bool t
     policy->switcher = arguments->switcher;
     policy->verifier = arguments->verifier;
     ew_warm_up_streams(temperature_given, policy);
-    return EW_OK;
+    return status;
+}
+
+ew_status ew_policy_make(ew_policy_arguments *arguments, const ew_reply_arguments *reply, const ew_engine *engine,
+                         ew_policy *policy, ew_error *error) {
+    *policy = (ew_policy)EW_POLICY_INIT;
+    policy->adapter = engine->adapter;
+    ew_reply_arguments_apply(reply, engine->model, policy);
+    ew_status status = ew_policy_arguments_open(arguments, engine->model, error);
+    return status == EW_OK ? ew_policy_arguments_apply(arguments, reply->has_temperature, policy, error) : status;
 }

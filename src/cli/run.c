@@ -28,22 +28,13 @@ static ew_status show_prompt(const request *asked, const ew_message *messages, s
     return status;
 }
 
-static ew_status make_policy(request *asked, ew_policy *policy, ew_error *error) {
-    ew_reply_arguments_apply(&asked->reply, asked->engine.model, policy);
-    policy->log_probabilities = asked->json;
-    policy->adapter = asked->engine.adapter;
-    ew_status status = ew_policy_arguments_open(&asked->policy, asked->engine.model, error);
-    return status == EW_OK
-               ? ew_policy_arguments_apply(&asked->policy, asked->reply.has_temperature, policy, error)
-               : status;
-}
-
 static ew_status answer(request *asked, const ew_message *messages, size_t n_messages, ew_answer_result *result,
                         ew_error *error) {
-    ew_policy policy = EW_POLICY_INIT;
+    ew_policy policy;
     ew_answer_output output;
     char *prompt = NULL;
-    ew_status status = make_policy(asked, &policy, error);
+    ew_status status = ew_policy_make(&asked->policy, &asked->reply, &asked->engine, &policy, error);
+    policy.log_probabilities = asked->json;
     if (status == EW_OK && asked->show_prompt) {
         status = show_prompt(asked, messages, n_messages, &prompt, error);
     }

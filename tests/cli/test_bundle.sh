@@ -41,6 +41,21 @@ jq -e '.bundle.policy == "--think on  --budget 9" and (.bundle.parts | keys) == 
 code 0 inspect "$model" --json
 jq -e '.bundle == null' "$out" >/dev/null || problem "a model alone is called a bundle"
 
+# Words with spaces stand in quotes.
+code 0 bundle "$model" --adapter "$adapters/qwen2-tiny.plain" -o "$work/q.gguf" \
+    --policy "--think on --budget 5 --no-loop-check --closing '\\n</think>\\n\\nSo it is'"
+code 0 run "$work/q.gguf" --max-tokens 12 --temperature 0 --json "Hello"
+jq -e '.thinking_end == "budget" and (.text | startswith("So it is"))' "$out" >/dev/null || problem "no closing of the bundle's"
+for policy in "--closing '</think>" "--closing So:" "--streams many" "-- x" "x" "--think on --no-thinking"; do
+    code 2 bundle "$model" --policy "$policy" -o "$work/c.gguf"
+done
+# A file's policy is a stranger's: it names no output.
+LC_ALL=C sed 's/--think on --budget 5 --no-loop-check/--output OWNEDxx --budget 5 --no-loop/' "$work/q.gguf" >"$work/evil.gguf"
+echo '{"id": "a", "problem": "1+1", "answer": "2"}' >"$work/problems.jsonl"
+(cd "$work" && "$EDGEWISE" run evil.gguf hello >"$out" 2>"$err" </dev/null)
+check_code 2 $? "a bundle whose policy has an output"
+[ ! -e "$work/OWNEDxx" ] || problem "a bundle's policy wrote a file"
+
 code 1 bundle "$work/b.gguf" -o "$work/c.gguf"
 has "$err" "is a bundle already"
 code 1 bundle "$folder" -o "$work/c.gguf"

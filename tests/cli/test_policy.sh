@@ -18,6 +18,16 @@ for off in "--think off" --no-thinking; do
 done
 [ "$(sed -n 1p "$work/off")" = "$(sed -n 2p "$work/off")" ] || problem "--no-thinking is not --think off"
 
+# A closing of one's own: what stands behind its tag begins the answer.
+code 0 run $thinker "hi" --budget 12 --max-tokens 9 --temperature 1 --no-loop-check --json --closing '...\n</think>\n\nThe \\ is'
+json '.thinking_end == "budget" and (.text | startswith("The \\ is")) and .forced_tokens > 3'
+code 1 run $thinker "hi" --closing 'So:'
+has "$err" "no </think> in it"
+code 1 run $thinker "hi" --closing '</think>\t'
+has "$err" "only n (a line end)"
+code 1 run $thinker "hi" --closing '</think></think>'
+has "$err" "with one </think>"
+
 # The answer alone goes to stdout; the thinking to stderr, if it is asked for; one line about it all at the end.
 code 0 run $thinker "hi" --budget 12 --max-tokens 9 --temperature 1 --show-thinking
 cp "$out" "$work/shown"
