@@ -6,6 +6,9 @@
 #include "cli/json_output.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
+#ifdef EW_WITH_TRAIN
+#include "cli/train/bench.h"
+#endif
 #include "model/cost.h"
 #include "model/synthetic.h"
 
@@ -25,7 +28,7 @@ typedef struct request {
     const char *streams;
     size_t n_threads, group, adapter_rank;
     int scheme, activations, adapter_storage;
-    bool json;
+    bool json, train;
 } request;
 
 typedef struct row {
@@ -58,16 +61,6 @@ static int32_t token_at(const bench *b, size_t stream, size_t position) {
     return (int32_t)((position * 7919 + stream * 104729 + 17) % b->model->config.vocab_size);
 }
 
-static uint64_t hash_logits(const float *logits, size_t n) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a over the bit patterns */
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &logits[i], sizeof bits);
-        hash = (hash ^ bits) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
 /* Appends positions begin .. end - 1 of a made-up text; the last wants logits if `logits` is given. */
 static ew_status feed(bench *b, ew_stream *stream, size_t which, size_t begin, size_t end, float *logits,
                       ew_error *error) {
@@ -88,7 +81,7 @@ static ew_status run_prefill(bench *b, row *r, ew_error *error) {
     double start = ew_clock_seconds();
     status = feed(b, stream, 0, 0, b->request.prompt, b->logits, error);
     r->seconds[r->n_steps++] = ew_clock_seconds() - start;
-    r->checksum = hash_logits(b->logits, b->model->config.vocab_size);
+    r->checksum = ew_checksum_floats(b->logits, b->model->config.vocab_size);
     ew_stream_close(stream);
     return status;
 }
@@ -136,7 +129,7 @@ static ew_status run_steps(bench *b, row *r, ew_stream **streams, ew_error *erro
         }
         r->seconds[r->n_steps++] = ew_clock_seconds() - start;
     }
-    r->checksum = hash_logits(b->logits, r->streams * vocab_size);
+    r->checksum = ew_checksum_floats(b->logits, r->streams * vocab_size);
     double round[STEPS_MOST];
     memcpy(round, r->seconds + first, (r->n_steps - first) * sizeof *round);
     r->round_medians[r->n_rounds++] = ew_median(round, r->n_steps - first);
@@ -431,7 +424,30 @@ static int run(bench *b, const ew_command *command) {
     return status == EW_OK ? EW_EXIT_OK : ew_cli_fail(&error);
 }
 
+static bool asks_for_training(int argc, char **argv) {
+    bool asks = false;
+    for (int i = 1; i < argc; i++) {
+        asks |= strcmp(argv[i], "--train") == 0;
+    }
+    return asks;
+}
+
+static int bench_training(int argc, char **argv) {
+#ifdef EW_WITH_TRAIN
+    return ew_cli_bench_train(argc, argv);
+#else
+    (void)argc;
+    (void)argv;
+    fprintf(stderr, "edgewise: bench --train measures the trainer, which this edgewise was built without "
+                    "(EDGEWISE_TRAIN=OFF)\n");
+    return EW_EXIT_ERROR;
+#endif
+}
+
 int ew_cli_bench(int argc, char **argv) {
+    if (asks_for_training(argc, argv)) {
+        return bench_training(argc, argv);
+    }
     bench b = {
         .request = {
             .shape = 1, .prompt = 512, .generate = 32, .shared_prefix = 256, .streams = "1,2,4,8,16", .group = 32}};
@@ -468,6 +484,8 @@ int ew_cli_bench(int argc, char **argv) {
          .most = 4096},
         {"adapter-storage", 0, EW_OPTION_CHOICE, &q->adapter_storage, .help = "of this adapter (int8)",
          .choices = storages},
+        {"train", 0, EW_OPTION_FLAG, &q->train,
+         .help = "measure training instead; `edgewise bench --train --help` has its options"},
         {"json", 0, EW_OPTION_FLAG, &q->json, .help = "print one JSON object"},
     };
     const ew_command command = {"bench",

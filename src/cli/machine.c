@@ -112,14 +112,15 @@ static void read_cpu_name(char name[96]) {
     }
 }
 
-void ew_machine_describe(const ew_pool *pool, ew_machine *machine) {
+void ew_machine_describe(ew_machine *machine) {
     double load;
-    *machine = (ew_machine){.n_threads = ew_pool_size(pool), .load = getloadavg(&load, 1) == 1 ? load : 0};
+    *machine = (ew_machine){.load = getloadavg(&load, 1) == 1 ? load : 0};
     read_cpu_name(machine->cpu);
 }
 
 ew_status ew_machine_measure(ew_pool *pool, const ew_kernels *kernels, ew_machine *machine, ew_error *error) {
-    ew_machine_describe(pool, machine);
+    ew_machine_describe(machine);
+    machine->n_threads = ew_pool_size(pool);
     machine->int8_gmacs = measure_peak(pool, kernels);
     return measure_reading(pool, &machine->read_gbps, error);
 }
@@ -129,6 +130,16 @@ const char *ew_machine_complaint(const ew_machine *machine, double spread) {
         return "the machine was busy before the run began";
     }
     return spread > SPREAD_GOOD ? "the rounds differ too much" : NULL;
+}
+
+uint64_t ew_checksum_floats(const float *values, size_t n) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a over the bit patterns */
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        hash = (hash ^ bits) * UINT64_C(0x100000001b3);
+    }
+    return hash;
 }
 
 size_t ew_peak_memory(void) {

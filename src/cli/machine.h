@@ -13,8 +13,8 @@ typedef struct ew_machine {
     double load;       /* load average of the last minute, before anything was measured */
 } ew_machine;
 
-/* The name, the threads and the load, without measuring: all else is 0. Before any work is done. */
-void ew_machine_describe(const ew_pool *pool, ew_machine *machine);
+/* The name and the load, without measuring: all else is 0. Before any work is done. */
+void ew_machine_describe(ew_machine *machine);
 
 /* All of it. Takes about a second. */
 ew_status ew_machine_measure(ew_pool *pool, const ew_kernels *kernels, ew_machine *machine, ew_error *error);
@@ -25,6 +25,9 @@ const char *ew_machine_complaint(const ew_machine *machine, double spread);
 
 /* The most memory that this process ever had, in bytes; 0: not known. */
 size_t ew_peak_memory(void);
+
+/* A hash of the values' bits: whether two runs computed the same. */
+uint64_t ew_checksum_floats(const float *values, size_t n);
 
 /* The middle one of n values, which are sorted by this. */
 double ew_median(double *values, size_t n);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,6 +95,16 @@ static int print_usage(void) {
     return EW_EXIT_USAGE;
 }
 
+#ifdef EW_WITH_TRAIN
+static bool runs_the_trainer(const char *command, int argc, char **argv) {
+    bool runs = strcmp(command, "train") == 0;
+    for (int i = 2; strcmp(command, "bench") == 0 && i < argc; i++) {
+        runs |= strcmp(argv[i], "--train") == 0;
+    }
+    return runs;
+}
+#endif
+
 int main(int argc, char **argv) {
     /* A reader that goes away is an ordinary failed write: outputs half made must still be cleaned up. */
     signal(SIGPIPE, SIG_IGN);
@@ -114,7 +125,7 @@ int main(int argc, char **argv) {
         given = argv[2];
     }
 #ifdef EW_WITH_TRAIN
-    if (strcmp(given, "train") == 0) {
+    if (runs_the_trainer(given, argc, argv)) {
         ew_blas_choose(argv);
     }
 #endif
