@@ -292,20 +292,6 @@ static ew_status decode(answering *a, ew_error *error) {
 
 /* ---- The vote and the result ---- */
 
-/* Where nobody votes: the best score, then a complete answer, then the first. */
-static size_t best_scored(const ew_ensemble *e) {
-    size_t best = 0;
-    for (size_t i = 1; i < e->n; i++) {
-        const ew_candidate *one = &e->candidates[i], *other = &e->candidates[best];
-        double score = isnan(one->score) ? -1 : one->score, held = isnan(other->score) ? -1 : other->score;
-        bool complete = one->stop_reason == EW_STOP_END && other->stop_reason != EW_STOP_END;
-        if (score > held || (score == held && complete)) {
-            best = i;
-        }
-    }
-    return best;
-}
-
 /* What the stopped ones would have taken at the mean length of those that came to their end. */
 static size_t tokens_saved(const ew_ensemble *e) {
     size_t n_complete = 0, sum = 0, written = 0, n_never_begun = e->n_stopped;
@@ -330,17 +316,11 @@ static ew_status count_votes(answering *a, ew_error *error) {
     ew_ballots ballots;
     ew_status status = ew_ensemble_ballots(e, &ballots, error);
     if (status == EW_OK) {
-        status = ew_vote_count(&ballots, &result->chosen, error);
+        status = ew_vote_candidates(e->vote, e->candidates, e->n, &result->chosen, &result->n_agreed, error);
     }
     if (status != EW_OK) {
         return status;
     }
-    bool voted = result->chosen != SIZE_MAX;
-    result->chosen = voted ? result->chosen : best_scored(e);
-    for (size_t i = 0; voted && i < e->n; i++) {
-        result->n_agreed += e->classes[i] == e->classes[result->chosen];
-    }
-    result->n_agreed = voted ? result->n_agreed : 1;
     result->n_streams_stopped = e->n_stopped;
     result->n_tokens_saved = tokens_saved(e);
     result->candidates = e->candidates;

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "kernel/math64.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* One class of equal answers. */
@@ -73,6 +74,51 @@ ew_status ew_vote_count(const ew_ballots *ballots, size_t *winner, ew_error *err
         *winner = leader ? leader->representative : SIZE_MAX;
         free(parties);
     }
+    return status;
+}
+
+static double score_or_less(const ew_candidate *candidate) {
+    return isnan(candidate->score) ? -1 : candidate->score;
+}
+
+/* Where nobody votes: the best score, then a complete answer, then the first. */
+static size_t best_scored(const ew_candidate *candidates, size_t n) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++) {
+        const ew_candidate *one = &candidates[i], *other = &candidates[best];
+        double score = score_or_less(one), held = score_or_less(other);
+        bool complete = one->stop_reason == EW_STOP_END && other->stop_reason != EW_STOP_END;
+        if (score > held || (score == held && complete)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+ew_status ew_vote_candidates(ew_vote rule, const ew_candidate *candidates, size_t n, size_t *chosen, size_t *n_agreed,
+                             ew_error *error) {
+    size_t *classes = ew_allocate(n, sizeof *classes);
+    double *scores = ew_allocate(n, sizeof *scores);
+    const ew_ballots ballots = {rule, classes, scores, n};
+    ew_status status = classes && scores ? EW_OK : ew_fail_memory(error, n * sizeof *scores, "a vote");
+    for (size_t i = 0; status == EW_OK && i < n; i++) {
+        classes[i] = candidates[i].answer_class;
+        scores[i] = isnan(candidates[i].score) ? 0 : candidates[i].score;
+    }
+    if (status == EW_OK) {
+        status = ew_vote_count(&ballots, chosen, error);
+    }
+    *n_agreed = 0;
+    if (status == EW_OK && *chosen == SIZE_MAX) {
+        *chosen = best_scored(candidates, n);
+        *n_agreed = 1;
+    } else if (status == EW_OK) {
+        for (size_t i = 0; i < n; i++) {
+            *n_agreed += classes[i] == classes[*chosen];
+        }
+    }
+    free(classes);
+    free(scores);
     return status;
 }
 

@@ -19,6 +19,11 @@ typedef struct ew_ballots {
 /* Index of the candidate to show; SIZE_MAX when none votes. EW_ERROR_MEMORY. */
 ew_status ew_vote_count(const ew_ballots *ballots, size_t *winner, ew_error *error);
 
+/* The same of candidates, by their classes and scores; where nobody votes *chosen is the one with the best score, then one
+ * that ended by itself, then the first, and *n_agreed 1, else how many are of its class. */
+ew_status ew_vote_candidates(ew_vote rule, const ew_candidate *candidates, size_t n, size_t *chosen, size_t *n_agreed,
+                             ew_error *error);
+
 /* The vote with n_left more candidates to come, whose answers and scores may be any: *probability that the leading
  * class stays ahead. 1 when nothing can change the winner any more, else below 1: for a share x of the leader against
  * the runner-up alone that is uniform before anything is known, P(x > 1/2) after the votes that both have (with sums of
