@@ -6,27 +6,18 @@
  * Every round runs every set and every number of tokens once, so that a busy moment of the machine hits all alike; the
  * median of the rounds is printed, beside the bandwidth read and the byte products' peak of the last set in the same
  * rounds. Times are the threads' own CPU time. */
-#include "base/memory.h"
-#include "kernel/kernel.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "bench_support.h"
 
 enum {
     LAYERS = 24,
     PER_LAYER = 7,
     N_MATRICES = LAYERS * PER_LAYER + 1,
-    MAX_TOKENS = 128,
-    MAX_THREADS = 64,
-    MAX_SETS = 16
+    MAX_TOKENS = 128
 };
 enum { HIDDEN = 896, KEYS = 128, INNER = 4864, VOCABULARY = 151936 };
 
 static const size_t TOKENS[] = {1, 2, 4, 8, 16, 128};
-enum { N_TOKENS = sizeof TOKENS / sizeof TOKENS[0], N_TYPES = 2, MAX_ROUNDS = 101 };
+enum { N_TOKENS = sizeof TOKENS / sizeof TOKENS[0], N_TYPES = 2 };
 
 typedef struct {
     const ew_kernels *kernels;
@@ -39,21 +30,8 @@ typedef struct {
     size_t memory_words;
     size_t n_threads;
     bool peak; /* measure dot_peak instead */
+    uint64_t *sums; /* [n_threads]: keep the compiler from leaving out what is read */
 } job;
-
-typedef struct {
-    const job *job;
-    size_t index;
-    uint64_t sum;
-    double seconds;
-} worker;
-
-/* The thread's own time: what other programs take away does not count. */
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 #if defined(__x86_64__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -71,70 +49,28 @@ read_memory(const uint64_t *words, size_t n) {
 
 enum { PEAK_REPEATS = 1000000 };
 
-static void work_share(worker *self) {
-    const job *job = self->job;
+static void work_share(const void *context, size_t index) {
+    const job *job = context;
     if (job->peak) {
-        self->sum = (uint64_t)(uint32_t)job->kernels->dot_peak(PEAK_REPEATS);
+        job->sums[index] = (uint64_t)(uint32_t)job->kernels->dot_peak(PEAK_REPEATS);
         return;
     }
     if (!job->kernels) {
         size_t share = job->memory_words / job->n_threads;
-        self->sum = read_memory(job->memory + share * self->index, share);
+        job->sums[index] = read_memory(job->memory + share * index, share);
         return;
     }
     for (size_t i = 0; i < job->n_matrices; i++) {
         const ew_matrix *w = &job->matrices[i];
         size_t n_tiles = (w->rows + EW_TILE_ROWS - 1) / EW_TILE_ROWS;
-        size_t begin = n_tiles * self->index / job->n_threads, end = n_tiles * (self->index + 1) / job->n_threads;
+        size_t begin = n_tiles * index / job->n_threads, end = n_tiles * (index + 1) / job->n_threads;
         const ew_activations *x = w->cols == INNER ? job->wide : job->narrow;
         job->kernels->matmul(w, begin, end, x, job->y, job->y_stride);
     }
 }
 
-static void *work(void *argument) {
-    worker *self = argument;
-    double start = now();
-    work_share(self);
-    self->seconds = now() - start;
-    return NULL;
-}
-
-/* Seconds of the thread that took longest. */
 static double run(const job *job) {
-    pthread_t threads[MAX_THREADS];
-    worker workers[MAX_THREADS];
-    for (size_t i = 0; i < job->n_threads; i++) {
-        workers[i] = (worker){.job = job, .index = i};
-        if (i > 0 && pthread_create(&threads[i], NULL, work, &workers[i]) != 0) {
-            exit(1);
-        }
-    }
-    work(&workers[0]);
-    double seconds = workers[0].seconds;
-    for (size_t i = 1; i < job->n_threads; i++) {
-        pthread_join(threads[i], NULL);
-        seconds = workers[i].seconds > seconds ? workers[i].seconds : seconds;
-    }
-    return seconds;
-}
-
-static void *allocate(size_t size) {
-    void *memory = ew_allocate_aligned(size, 1);
-    if (!memory) {
-        fprintf(stderr, "no memory for %zu bytes\n", size);
-        exit(1);
-    }
-    return memory;
-}
-
-static void fill(void *memory, size_t size) {
-    uint64_t state = 88172645463325252u;
-    for (size_t i = 0; i + 8 <= size; i += 8) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        memcpy((char *)memory + i, &state, 8);
-    }
+    return bench_run(job->n_threads, work_share, job);
 }
 
 /* All matrices behind each other in one allocation, as in a file; its size. */
@@ -152,8 +88,8 @@ static size_t make_matrices(ew_matrix matrices[N_MATRICES], void **memory) {
         }
         total += layouts[i].total;
     }
-    char *bytes = *memory = allocate(total);
-    fill(bytes, total);
+    char *bytes = *memory = bench_allocate(total);
+    fill_random(bytes, total);
     for (size_t i = 0; i < N_MATRICES; i++) {
         uint16_t *scales = (uint16_t *)(void *)(bytes + at + layouts[i].scales_at);
         for (size_t j = 0; j < (layouts[i].total - layouts[i].scales_at) / 2; j++) {
@@ -170,7 +106,7 @@ static size_t make_matrices(ew_matrix matrices[N_MATRICES], void **memory) {
 
 static ew_activations make_activations(ew_activation_type type, size_t cols) {
     ew_activations x;
-    float *row = allocate(cols * sizeof *row);
+    float *row = bench_allocate(cols * sizeof *row);
     if (ew_activations_allocate(&x, type, cols, MAX_TOKENS, NULL) != EW_OK) {
         exit(1);
     }
@@ -182,16 +118,6 @@ static ew_activations make_activations(ew_activation_type type, size_t cols) {
     }
     free(row);
     return x;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, size_t n) {
-    qsort(values, n, sizeof *values, compare_doubles);
-    return values[n / 2];
 }
 
 typedef struct {
@@ -244,23 +170,13 @@ static void print_row(bench *b, size_t set, size_t type, size_t t) {
 
 int main(int argc, char **argv) {
     static bench b;
-    size_t n_threads = argc > 1 ? (size_t)atoi(argv[1]) : 2, count;
+    size_t n_threads = argc > 1 ? (size_t)atoi(argv[1]) : 2;
     b.n_rounds = argc > 2 ? (size_t)atoi(argv[2]) : 7;
     if (n_threads < 1 || n_threads > MAX_THREADS || b.n_rounds < 1 || b.n_rounds > MAX_ROUNDS) {
         fprintf(stderr, "bench_kernels [threads [rounds [set ...]]]\n");
         return 2;
     }
-    const ew_kernels *const *all = ew_kernels_available(&count);
-    for (size_t i = 1; i < count && argc <= 3; i++) { /* scalar takes minutes: by name only */
-        b.sets[b.n_sets++] = all[i];
-    }
-    for (int i = 3; i < argc && b.n_sets < MAX_SETS; i++) {
-        b.sets[b.n_sets] = ew_kernels_find(argv[i]);
-        if (!b.sets[b.n_sets++]) {
-            fprintf(stderr, "this machine has no kernel set %s\n", argv[i]);
-            return 2;
-        }
-    }
+    b.n_sets = find_sets(argv + 3, argc - 3, b.sets);
     void *memory;
     b.bytes = make_matrices(b.matrices, &memory);
     for (size_t type = 0; type < N_TYPES; type++) {
@@ -269,7 +185,8 @@ int main(int argc, char **argv) {
     }
     b.job = (job){.matrices = b.matrices, .memory = memory, .memory_words = b.bytes / 8, .n_threads = n_threads};
     b.job.y_stride = VOCABULARY;
-    b.job.y = allocate((size_t)MAX_TOKENS * VOCABULARY * sizeof(float));
+    b.job.sums = bench_allocate(n_threads * sizeof *b.job.sums);
+    b.job.y = bench_allocate((size_t)MAX_TOKENS * VOCABULARY * sizeof(float));
     for (size_t round = 0; round < b.n_rounds; round++) {
         run_round(&b, round);
     }

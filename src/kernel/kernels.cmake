@@ -18,6 +18,8 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   ew_kernel_set(arm/neon_i8mm.c -march=armv8.2-a+dotprod+i8mm)
 endif()
 
-# Not installed: bench/bench_kernels.c, by hand.
-add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/bench_kernels.c)
-target_link_libraries(bench_kernels PRIVATE ew_kernel)
+# Not installed, by hand: bench/bench_kernels.c, bench/bench_attention.c.
+foreach(name bench_kernels bench_attention)
+  add_executable(${name} EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/${name}.c)
+  target_link_libraries(${name} PRIVATE ew_kernel)
+endforeach()
