@@ -179,7 +179,7 @@ int ew_cli_bundle(int argc, char **argv) {
         .positionals = "MODEL.gguf",
         .summary =
             "Put a model that `edgewise quantize` made, its adapters, heads and a policy into one file, which `run`,\n"
-            "`chat` and `sample` use as it is. Every part is checked against the model first.",
+            "`chat`, `eval` and `sample` use as it is. Every part is checked against the model first.",
         .examples =
             "  edgewise bundle model.gguf --adapter think.gguf --switcher switcher.gguf --verifier verifier.gguf \\\n"
             "      --policy \"--think auto --budget 2000 --streams 4\" -o assistant.gguf\n",

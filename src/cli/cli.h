@@ -23,6 +23,7 @@ int ew_cli_logits(int argc, char **argv);
 int ew_cli_perplexity(int argc, char **argv);
 int ew_cli_grade(int argc, char **argv);
 int ew_cli_sample(int argc, char **argv);
+int ew_cli_eval(int argc, char **argv);
 int ew_cli_bench(int argc, char **argv);
 int ew_cli_train(int argc, char **argv); /* train/train.c; where the trainer is built (EW_WITH_TRAIN) */
 

@@ -27,6 +27,7 @@ static const subcommand subcommands[] = {
     {"perplexity", ew_cli_perplexity, "measure how well a model predicts a text"},
     {"grade", ew_cli_grade, "grade answers against the right ones"},
     {"sample", ew_cli_sample, "answer problems several times and grade the replies"},
+    {"eval", ew_cli_eval, "tell how many problems a policy gets right, and at what cost"},
     {"bench", ew_cli_bench, "measure speed beside what the machine allows"},
 #ifdef EW_WITH_TRAIN
     {"train", ew_cli_train, "train something"},

@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char *const ew_mode_names[] = {"auto", "on", "off", NULL};
-static const char *const vote_names[] = {"weighted", "majority", "best", NULL};
+const char *const ew_vote_names[] = {"weighted", "majority", "best", NULL};
 
 /* Temperature of several streams where none is recommended: method.md's. */
 static const float SEVERAL_TEMPERATURE = 0.7f;
@@ -61,11 +61,12 @@ void ew_policy_option_table(ew_policy_arguments *arguments, ew_option *table) {
          .type = EW_OPTION_TEXT,
          .value = &arguments->streams,
          .argument = "N",
+         .given = &arguments->streams_given,
          .help = "answers that are written at once and vote, 1; auto: as many as the verifier wants"},
         {.name = "vote",
          .type = EW_OPTION_CHOICE,
          .value = &arguments->vote,
-         .choices = vote_names,
+         .choices = ew_vote_names,
          .help = "by scores, by number, or the best scored; without a verifier by number"},
         {.name = "all-streams",
          .type = EW_OPTION_FLAG,

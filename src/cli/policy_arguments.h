@@ -11,6 +11,7 @@ typedef struct ew_policy_arguments {
     bool think_given, no_thinking;
     size_t budget, total_budget; /* EW_NO_LIMIT: none */
     const char *streams;         /* "auto" or a number */
+    bool streams_given;
     double time_limit, threshold;
     bool threshold_given, tell_budget, run_all, no_loop_check;
     int vote;
@@ -35,6 +36,8 @@ void ew_policy_arguments_close(ew_policy_arguments *arguments);
 
 /* "auto", "on", "off", NULL, in the order of ew_mode. */
 extern const char *const ew_mode_names[];
+/* "weighted", "majority", "best", NULL, in the order of ew_vote. */
+extern const char *const ew_vote_names[];
 /* One of them (of /think and --think). */
 bool ew_parse_mode(const char *text, ew_mode *mode);
 /* A number of streams, 0 for "auto". */

@@ -52,8 +52,8 @@ done
 # A file's policy is a stranger's: it names no output.
 LC_ALL=C sed 's/--think on --budget 5 --no-loop-check/--output OWNEDxx --budget 5 --no-loop/' "$work/q.gguf" >"$work/evil.gguf"
 echo '{"id": "a", "problem": "1+1", "answer": "2"}' >"$work/problems.jsonl"
-(cd "$work" && "$EDGEWISE" run evil.gguf hello >"$out" 2>"$err" </dev/null)
-check_code 2 $? "a bundle whose policy has an output"
+(cd "$work" && "$EDGEWISE" eval evil.gguf problems.jsonl >"$out" 2>"$err" </dev/null)
+check_code 2 $? "eval of a bundle whose policy has an output"
 [ ! -e "$work/OWNEDxx" ] || problem "a bundle's policy wrote a file"
 
 code 1 bundle "$work/b.gguf" -o "$work/c.gguf"
