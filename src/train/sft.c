@@ -1,4 +1,5 @@
 #include "train/sft.h"
+#include "base/buffer.h"
 #include "base/memory.h"
 #include "train/checkpoint.h"
 #include "train/shuffle.h"
@@ -98,17 +99,6 @@ static bool cancelled(const sft *s) {
     return s->options->cancel && *s->options->cancel;
 }
 
-static ew_status validate(sft *s, double *loss, ew_error *error) {
-    ew_train_result result;
-    *loss = NAN;
-    if (s->n_validation == 0) {
-        return EW_OK;
-    }
-    ew_status status = ew_trainer_evaluate(s->trainer, s->validation, s->n_validation, NULL, &result, error);
-    *loss = status == EW_OK ? result.loss : NAN;
-    return status;
-}
-
 static ew_status save(sft *s, ew_error *error) {
     if (!s->options->checkpoint || s->saved == s->optimizer.step) {
         return EW_OK;
@@ -119,18 +109,76 @@ static ew_status save(sft *s, ew_error *error) {
     return status;
 }
 
-/* Says where a run stands that met no number. */
-static ew_status fail_numeric(const sft *s, uint64_t step, const ew_error *reason, ew_error *error) {
-    const char *what = reason->message;
-    if (s->saved == UINT64_MAX) {
-        return ew_fail(error, EW_ERROR_NUMERIC,
-                       "step %" PRIu64 ": %s; no checkpoint was saved before; a smaller learning rate may help", step,
-                       what);
+static int compare_sizes(const void *a, const void *b) {
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* "; its batch had lines 3, 7, 12 and 5 more of the data" of the last n sequences taken; nothing where lines are not known. */
+static void describe_batch(const sft *s, size_t n, ew_buffer *text) {
+    enum { SHOWN = 8 };
+    size_t *lines = s->options->lines ? ew_allocate(n, sizeof *lines) : NULL, n_lines = 0;
+    if (!lines) {
+        return;
     }
-    return ew_fail(error, EW_ERROR_NUMERIC,
-                   "step %" PRIu64 ": %s; the last good state, of step %" PRIu64
-                   ", is %s; a smaller learning rate may help",
-                   step, what, s->saved, s->options->checkpoint);
+    for (size_t i = 0; i < n; i++) {
+        lines[i] = s->options->lines[s->order[s->taken - n + i]];
+    }
+    qsort(lines, n, sizeof *lines, compare_sizes);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || lines[i] != lines[i - 1]) { /* a line may have made several sequences */
+            lines[n_lines++] = lines[i];
+        }
+    }
+    size_t shown = n_lines <= SHOWN ? n_lines : SHOWN - 1;
+    ew_buffer_append_format(text, "; its batch had line%s", n_lines > 1 ? "s" : "");
+    for (size_t i = 0; i < shown; i++) {
+        const char *before = i == 0 ? "" : i + 1 == n_lines ? " and" : ",";
+        ew_buffer_append_format(text, "%s %zu", before, lines[i]);
+    }
+    if (shown < n_lines) {
+        ew_buffer_append_format(text, " and %zu more", n_lines - shown);
+    }
+    ew_buffer_append_text(text, " of the data");
+    free(lines);
+}
+
+/* Says where a run stands that met no number: in a batch of n sequences, or (n = 0) in the validation set. */
+static ew_status fail_numeric(const sft *s, uint64_t step, size_t n, const ew_error *reason, ew_error *error) {
+    ew_buffer where = {0};
+    if (n > 0) {
+        describe_batch(s, n, &where);
+    } else {
+        ew_buffer_append_text(&where, " on the validation set");
+    }
+    const char *batch = where.data && !where.failed ? where.data : "";
+    if (s->saved == UINT64_MAX) {
+        ew_fail(error, EW_ERROR_NUMERIC,
+                "step %" PRIu64 ": %s%s; no checkpoint was saved before; a smaller learning rate may help", step,
+                reason->message, batch);
+    } else {
+        ew_fail(error, EW_ERROR_NUMERIC,
+                "step %" PRIu64 ": %s%s; the last good state, of step %" PRIu64
+                ", is %s; a smaller learning rate may help",
+                step, reason->message, batch, s->saved, s->options->checkpoint);
+    }
+    ew_buffer_free(&where);
+    return EW_ERROR_NUMERIC;
+}
+
+static ew_status validate(sft *s, double *loss, ew_error *error) {
+    ew_train_result result;
+    ew_error local;
+    *loss = NAN;
+    if (s->n_validation == 0) {
+        return EW_OK;
+    }
+    ew_status status = ew_trainer_evaluate(s->trainer, s->validation, s->n_validation, NULL, &result, &local);
+    if (status == EW_ERROR_NUMERIC) {
+        return fail_numeric(s, s->optimizer.step, 0, &local, error);
+    }
+    *loss = status == EW_OK ? result.loss : NAN;
+    return status == EW_OK ? EW_OK : ew_fail(error, status, "%s", local.message);
 }
 
 static void report(const sft *s, const ew_sft_report *r) {
@@ -158,7 +206,7 @@ static ew_status run_step(sft *s, ew_error *error) {
                                ew_trainer_pool(s->trainer), &r.norm, &local);
     }
     if (status == EW_ERROR_NUMERIC) {
-        return fail_numeric(s, step, &local, error);
+        return fail_numeric(s, step, n, &local, error);
     }
     if (status != EW_OK) {
         return ew_fail(error, status, "%s", local.message);

@@ -31,6 +31,7 @@ typedef struct ew_sft_options {
     uint64_t save_every;     /* steps; 0: when training is cancelled only */
     const char *checkpoint;  /* file; NULL: none */
     bool resume;             /* from it; it must be there */
+    const size_t *lines;     /* may be NULL; [n]: the line of the data that a sequence came from, for messages */
     const char *settings;    /* what a resumed run must have been started with: compared as text */
     void (*report)(void *context, const ew_sft_report *report);
     uint64_t keep_every; /* steps; 0: never. Then `keep` is called, which may write the weights as they are */
@@ -47,8 +48,8 @@ typedef struct ew_sft_options {
 
 /* Trains the trainer's network. Every epoch takes every sequence once, in an order of (seed, epoch); batches do not cross
  * epochs. The same thread count and machine give the same weights, resumed or not. When loss or gradient is not a number
- * EW_ERROR_NUMERIC says at which step and where the last good checkpoint is, which stays as it is; the weights are those
- * of the step before. */
+ * EW_ERROR_NUMERIC says at which step, which lines its batch had and where the last good checkpoint is, which stays as it
+ * is; the weights are those of the step before. */
 ew_status ew_sft_run(ew_network *network, ew_trainer *trainer, const ew_train_sequence *sequences, size_t n,
                      const ew_train_sequence *validation, size_t n_validation, const ew_sft_options *options,
                      ew_error *error);

@@ -56,6 +56,7 @@ typedef struct history {
     uint64_t step;
     uint64_t stop_at;
     volatile sig_atomic_t stop;
+    ew_network *spoiled; /* gets a bad embedding of token 0 after step 3 */
 } history;
 
 static void note(void *context, const ew_sft_report *r) {
@@ -70,9 +71,13 @@ static void note(void *context, const ew_sft_report *r) {
     h->last = r->loss;
     h->step = r->step;
     h->stop = r->step == h->stop_at;
+    if (h->spoiled && r->step == 3) {
+        h->spoiled->parameters.values[h->spoiled->embedding.gradient] = NAN;
+    }
 }
 
-static ew_status run(ew_network *network, const corpus *c, ew_sft_options *options, history *h, ew_error *error) {
+static ew_status run_with(ew_network *network, const corpus *c, bool validated, ew_sft_options *options, history *h,
+                          ew_error *error) {
     const ew_trainer_options trainer_options = {.n_threads = 2, .pack_rows = 24, .dropout = network->dense ? 0 : 0.1};
     ew_trainer *trainer;
     EW_ASSERT_OK(ew_trainer_open(network, &trainer_options, &trainer, error));
@@ -80,9 +85,14 @@ static ew_status run(ew_network *network, const corpus *c, ew_sft_options *optio
     options->context = h;
     options->cancel = &h->stop;
     ew_status status =
-        ew_sft_run(network, trainer, c->sequences, EXAMPLES - 2, c->sequences + EXAMPLES - 2, 2, options, error);
+        ew_sft_run(network, trainer, c->sequences, EXAMPLES - 2, c->sequences + EXAMPLES - 2, validated ? 2 : 0, options,
+                   error);
     ew_trainer_close(trainer);
     return status;
+}
+
+static ew_status run(ew_network *network, const corpus *c, ew_sft_options *options, history *h, ew_error *error) {
+    return run_with(network, c, true, options, h, error);
 }
 
 static void temporary(char path[32]) {
@@ -171,10 +181,39 @@ static void not_a_number(void **state) {
     for (size_t i = 0; i < EXAMPLES; i++) {
         c.ids[i][1] = 0; /* its embedding is the bad one */
     }
-    corpus *validated = &c;
-    assert_int_equal(run(network, validated, &options, &h, &error), EW_ERROR_NUMERIC);
-    assert_non_null(strstr(error.message, "not a number"));
+    assert_int_equal(run(network, &c, &options, &h, &error), EW_ERROR_NUMERIC); /* the validation before the first step */
+    assert_non_null(strstr(error.message, "step 0: the loss is not a number on the validation set; no checkpoint"));
     assert_same_files(path, kept);
+
+    /* In training: the lines of the batch; with more of them than are shown, in order. */
+    size_t lines[EXAMPLES];
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        lines[i] = 10 + 3 * (EXAMPLES - i);
+        c.ids[i][1] = i < EXAMPLES - 2 ? 0 : 1;
+    }
+    options.lines = lines;
+    options.batch = EXAMPLES - 2;
+    assert_int_equal(run_with(network, &c, false, &options, &h, &error), EW_ERROR_NUMERIC);
+    assert_non_null(strstr(error.message, "step 1: the loss is not a number; its batch had lines 19, 22, 25, 28, 31, 34, "
+                                          "37 and 2 more of the data; no checkpoint was saved before"));
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        lines[i] = 7;
+    }
+    options.batch = 2;
+    assert_int_equal(run_with(network, &c, false, &options, &h, &error), EW_ERROR_NUMERIC);
+    assert_non_null(strstr(error.message, "; its batch had line 7 of the data;"));
+    assert_same_files(path, kept);
+    ew_network_close(network);
+
+    /* The last good state is told. */
+    network = open_network(true);
+    h.spoiled = network;
+    options.save_every = 2;
+    char expected[96];
+    snprintf(expected, sizeof expected, " of the data; the last good state, of step 2, is %s;", path);
+    assert_int_equal(run_with(network, &c, false, &options, &h, &error), EW_ERROR_NUMERIC);
+    assert_non_null(strstr(error.message, "step 4: the loss is not a number; its batch had line"));
+    assert_non_null(strstr(error.message, expected));
     unlink(path);
     unlink(kept);
     ew_network_close(network);

@@ -32,6 +32,7 @@ typedef struct run {
     ew_train_base base;
     ew_dataset data, validation;
     ew_train_sequence *sequences; /* of both, validation last */
+    size_t *lines;                /* of the data, of each of them */
     size_t n, n_validation;
     ew_trainer *trainer;
     FILE *log;
@@ -74,6 +75,7 @@ static void add_sequences(run *r, const ew_dataset *data) {
     bool masked = !r->base.network->dense && !r->asked->unmasked;
     for (size_t i = 0; i < data->n_examples; i++) {
         const ew_example *example = &data->examples[i];
+        r->lines[r->n] = example->line;
         r->sequences[r->n++] = (ew_train_sequence){
             .ids = example->ids,
             .n = example->length,
@@ -95,7 +97,8 @@ static ew_status open_data(run *r, ew_error *error) {
         return status;
     }
     r->sequences = ew_allocate(r->data.n_examples + r->validation.n_examples, sizeof *r->sequences);
-    if (!r->sequences) {
+    r->lines = ew_allocate(r->data.n_examples + r->validation.n_examples, sizeof *r->lines);
+    if (!r->sequences || !r->lines) {
         return ew_fail_memory(error, r->data.n_examples * sizeof *r->sequences, "the list of examples");
     }
     add_sequences(r, &r->data);
@@ -239,6 +242,7 @@ static ew_sft_options sft_options(run *r, const char *settings) {
     options.keep = keep;
     options.checkpoint = r->checkpoint;
     options.resume = a->resume;
+    options.lines = r->lines;
     options.settings = settings;
     options.report = show;
     options.context = r;
@@ -335,6 +339,7 @@ static int run_all(const request *asked, const ew_train_base_options *options) {
     ew_dataset_free(&r.data);
     ew_dataset_free(&r.validation);
     free(r.sequences);
+    free(r.lines);
     free(r.checkpoint);
     return ew_cli_finish(exit_code);
 }
