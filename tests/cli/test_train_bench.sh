@@ -7,7 +7,7 @@ small="--batch 3 --length 12 --rank 3 --steps 2 -t 1"
 
 # row WEIGHTS PROMPT MASKED: one row, whose figures follow from each other.
 row() {
-    json '.machine | .threads == 1 and (.load | number) >= 0 and all(.cpu, .isa, .blas; type == "string" and length > 0)'
+    json '.machine | .threads == 1 and (.load | number) >= 0 and all(.cpu, .isa, .products; type == "string" and length > 0)'
     json '.rows | map([.phase, .weights, .batch, .length, .prompt, .masked, .adapter_rank, .steps]) ==
         [["train", "'"$1"'", 3, 12, '"$2, $3"', 3, 2]]'
     json '.rows[0] | (.tokens_per_s * .step_ms / 1000 / 36 - 1 | fabs) < 1e-9 and (.spread | number) >= 0'

@@ -5,7 +5,6 @@
 #include "cli/json_output.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
-#include "cli/train/blas.h"
 #include "cli/train/train.h"
 #include "model/synthetic.h"
 #include "train/network.h"
@@ -22,7 +21,7 @@ typedef struct request {
     int shape; /* index of a synthetic shape */
     const char *file;
     size_t batch, length, prompt, rank, steps, pack_rows, n_threads, group;
-    int weights, scheme, activations;
+    int weights, scheme, activations, products;
     bool unmasked, checkpointing, json, train;
 } request;
 
@@ -135,6 +134,7 @@ static ew_status open_all(bench *b, ew_error *error) {
     const ew_trainer_options options = {.n_threads = q->n_threads,
                                         .pack_rows = q->pack_rows,
                                         .checkpointing = q->checkpointing,
+                                        .products = (ew_products_kind)q->products,
                                         .cancel = &ew_interrupted};
     ew_machine_describe(&b->machine);
     ew_status status = ew_kernels_select(&b->kernels, error);
@@ -219,10 +219,14 @@ static summary summarize(bench *b) {
     return s;
 }
 
+static const char *products_of(const bench *b) {
+    return ew_products_name((ew_products_kind)b->request.products);
+}
+
 static void print_table(const bench *b, const summary *s) {
     const request *q = &b->request;
-    printf("%s, %s kernels, BLAS kernel %s, %zu threads; load %.2f\n", b->machine.cpu, b->kernels->name,
-           ew_blas_kernel(), b->machine.n_threads, b->machine.load);
+    printf("%s, %s kernels, products by %s, %zu threads; load %.2f\n", b->machine.cpu, b->kernels->name,
+           products_of(b), b->machine.n_threads, b->machine.load);
     printf("%s: %s weights; adapters of rank %zu on all linear layers, %zu values%s\n\n", s->name, s->weights, q->rank,
            b->network->parameters.total, q->checkpointing ? "; checkpointing" : "");
     printf("phase    batch  prompt  length  masked  tokens/s   step ms  spread  peak MB  trainer MB    loss  checksum\n");
@@ -272,7 +276,7 @@ static ew_status print_json(const bench *b, const summary *s, ew_error *error) {
     json_t *machine = json_object(), *rows = json_array(), *object = json_object();
     ew_json_put(&machine, "cpu", ew_json_repaired(m->cpu, strlen(m->cpu)));
     ew_json_put(&machine, "isa", json_string(b->kernels->name));
-    ew_json_put(&machine, "blas", json_string(ew_blas_kernel()));
+    ew_json_put(&machine, "products", json_string(products_of(b)));
     ew_json_put(&machine, "threads", json_integer((json_int_t)m->n_threads));
     ew_json_put(&machine, "load", json_real(m->load));
     if (rows && json_array_append_new(rows, row_json(b, s)) != 0) {
@@ -317,6 +321,7 @@ static const char examples[] =
 static const char *const schemes[] = {"symmetric", "offset", "int8", NULL};
 static const char *const types[] = {"int16", "int8", NULL};
 static const char *const weights[] = {"auto", "f32", NULL};
+static const char *const products[] = {"float32", "bf16x3", NULL};
 static const char *shapes[16];
 static bool shape_given;
 static bench measured = {.request = {.batch = 8, .length = 512, .rank = 16, .steps = 5, .group = 32}};
@@ -338,6 +343,7 @@ static const ew_option option_table[] = {
     {"rank", 0, EW_OPTION_COUNT, &GIVEN.rank, .argument = "N", .help = "of the adapter, on all linear layers (16)",
      .least = 1, .most = 4096},
     {"checkpointing", 0, EW_OPTION_FLAG, &GIVEN.checkpointing, .help = "less memory: activations are computed twice"},
+    {"products", 0, EW_OPTION_CHOICE, &GIVEN.products, .choices = products, .help = "of float matrices, as of `train sft`"},
     {"pack", 0, EW_OPTION_COUNT, &GIVEN.pack_rows, .argument = "N", .help = "tokens that a thread runs together (512)"},
     {"steps", 0, EW_OPTION_COUNT, &GIVEN.steps, .argument = "N", .help = "steps that are timed (5)", .least = 1,
      .most = STEPS_MOST},
