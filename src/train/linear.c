@@ -17,19 +17,6 @@ static void add_bias(const ew_train_linear *linear, size_t n, real *y) {
 
 /* ---- Dropout ---- */
 
-/* Four values are kept or dropped by one draw, 16 bits each: what a value meets depends on seed, step, sequence, layer,
- * matrix, position and column, not on packs or threads. */
-static void drop_row(uint64_t key, double rate, const real *x, size_t n, real *y) {
-    uint32_t threshold = (uint32_t)(rate * 65536.0);
-    real kept = (real)(1 / (1 - (double)threshold / 65536.0));
-    for (size_t i = 0; i < n; i += 4) {
-        uint64_t bits = ew_random_mix(key ^ i);
-        for (size_t j = i; j < n && j < i + 4; j++, bits >>= 16) {
-            y[j] = (bits & 0xffff) < threshold ? 0 : x[j] * kept;
-        }
-    }
-}
-
 static bool drops(const ew_worker *worker) {
     return worker->wants_gradient && worker->options->dropout > 0;
 }
@@ -39,14 +26,17 @@ static uint64_t dropout_key(const ew_worker *worker, const ew_span *span, size_t
     return ew_random_bits(ew_random_mix(worker->options->seed) ^ worker->step, span->sequence, place);
 }
 
+/* What a value meets depends on seed, step, sequence, layer, matrix, position and column, not on packs or threads. */
 static void drop_rows(const ew_worker *worker, const ew_rows *rows, size_t layer, size_t kind, const real *x,
                       size_t cols, real *y) {
+    uint32_t threshold = (uint32_t)(worker->options->dropout * 65536.0);
+    real kept = (real)(1 / (1 - (double)threshold / 65536.0));
     for (size_t s = 0; s < rows->n_spans; s++) {
         const ew_span *span = &rows->spans[s];
         for (size_t i = 0; i < span->n_rows; i++) {
             size_t at = (span->row + i) * cols;
-            drop_row(dropout_key(worker, span, layer, kind, span->position + i), worker->options->dropout, x + at, cols,
-                     y + at);
+            uint64_t key = dropout_key(worker, span, layer, kind, span->position + i);
+            ew_drop(key, threshold, kept, x + at, cols, y + at);
         }
     }
 }

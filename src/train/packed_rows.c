@@ -2,10 +2,10 @@
  * so that codes are read in the order in which they lie. */
 #include "base/float16.h"
 #include "train/packed.h"
+#include "train/pointwise.h"
 
 #ifndef EW_TRAIN_DOUBLE
 
-#include <string.h>
 
 /* The scales and offsets of a tile's rows in one group. */
 typedef struct tile_scales {
@@ -20,36 +20,18 @@ static void read_scales(const ew_matrix *m, size_t first_row, size_t group, tile
     }
 }
 
-/* Codes of row r of a block, in the order of its inputs. */
-static void read_codes(const ew_matrix *m, const uint8_t *block, size_t r, float codes[EW_BLOCK_COLS]) {
-    enum { VECTOR_BYTES = 4 * EW_TILE_ROWS };
+/* A block's codes, [8][EW_TILE_ROWS][4], as signed bytes in the same order; `room` is for those that are nibbles. */
+static const int8_t *signed_codes(const ew_matrix *m, const uint8_t *block, int8_t *room) {
+    enum { BYTES = EW_TILE_ROWS * EW_BLOCK_COLS / 2 };
     if (m->format == EW_MATRIX_INT8) {
-        for (size_t i = 0; i < EW_BLOCK_COLS; i++) {
-            codes[i] = (float)(int8_t)block[i / 4 * VECTOR_BYTES + r * 4 + i % 4];
-        }
-        return;
+        return (const int8_t *)block;
     }
     int bias = m->format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0;
-    for (size_t i = 0; i < EW_BLOCK_COLS / 2; i++) {
-        int byte = block[i / 4 * VECTOR_BYTES + r * 4 + i % 4];
-        codes[i] = (float)((byte & 15) - bias);
-        codes[EW_BLOCK_COLS / 2 + i] = (float)((byte >> 4) - bias);
+    for (size_t i = 0; i < BYTES; i++) {
+        room[i] = (int8_t)((block[i] & 15) - bias);
+        room[BYTES + i] = (int8_t)((block[i] >> 4) - bias);
     }
-}
-
-static void read_block(const ew_matrix *m, const uint8_t *block, const tile_scales *scales, size_t n_rows, size_t n,
-                       float *out) {
-    for (size_t r = 0; r < n_rows; r++) {
-        float values[EW_BLOCK_COLS];
-        read_codes(m, block, r, values);
-        for (size_t i = 0; i < EW_BLOCK_COLS; i++) {
-            values[i] *= scales->scale[r];
-        }
-        for (size_t i = 0; m->format == EW_MATRIX_INT4_OFFSET && i < EW_BLOCK_COLS; i++) {
-            values[i] += scales->offset[r];
-        }
-        memcpy(out + r * m->cols, values, n * sizeof *out);
-    }
+    return room;
 }
 
 void ew_packed_read_rows(const ew_matrix *m, size_t begin, size_t n, real *out) {
@@ -71,8 +53,11 @@ void ew_packed_read_rows(const ew_matrix *m, size_t begin, size_t n, real *out) 
                 read_scales(m, begin + row, group, &scales);
                 known = group;
             }
-            read_block(m, codes + b * block_bytes, &scales, n_rows,
-                       m->cols - col < EW_BLOCK_COLS ? m->cols - col : EW_BLOCK_COLS, out + row * m->cols + col);
+            int8_t room[EW_TILE_ROWS * EW_BLOCK_COLS];
+            ew_scale_codes(signed_codes(m, codes + b * block_bytes, room), scales.scale,
+                           m->format == EW_MATRIX_INT4_OFFSET ? scales.offset : NULL, n_rows,
+                           m->cols - col < EW_BLOCK_COLS ? m->cols - col : EW_BLOCK_COLS, out + row * m->cols + col,
+                           m->cols);
         }
     }
 }

@@ -5,6 +5,8 @@
 
 #include "train/real.h"
 
+#include <stdint.h>
+
 typedef struct ew_pointwise_table {
     /* Sums in 16 lanes, so that they are the same whatever the compiler makes of the loop. */
     real (*dot)(const real *x, const real *y, size_t n);
@@ -36,6 +38,15 @@ typedef struct ew_pointwise_table {
 
     /* ds_i = p_i (dp_i - delta) scale, written over dp. */
     void (*softmax_backward)(const real *p, real *dp, real delta, real scale, size_t n);
+
+    /* y_i = 0 where 16 bits of a draw are below the threshold, else x_i kept. Four values share the 64 bits of
+     * ew_random_mix(key ^ i), i the first of them. y may be x. */
+    void (*drop)(uint64_t key, uint32_t threshold, real kept, const real *x, size_t n, real *y);
+
+    /* A block of a packed matrix, codes[8][16 rows][4] of 32 inputs, as rows of values: out[r][i] = code scale_r
+     * + offset_r (NULL: none) for r < n_rows, i < n. */
+    void (*scale_codes)(const int8_t *codes, const float *scales, const float *offsets, size_t n_rows, size_t n,
+                        real *out, size_t stride);
 } ew_pointwise_table;
 
 /* The table in use: plain C's until ew_pointwise_choose has looked at the machine, when a trainer is opened. */
@@ -75,6 +86,13 @@ static inline real ew_exponentials(real *x, real scale, size_t n, size_t width, 
 }
 static inline void ew_softmax_backward(const real *p, real *dp, real delta, real scale, size_t n) {
     ew_pointwise->softmax_backward(p, dp, delta, scale, n);
+}
+static inline void ew_drop(uint64_t key, uint32_t threshold, real kept, const real *x, size_t n, real *y) {
+    ew_pointwise->drop(key, threshold, kept, x, n, y);
+}
+static inline void ew_scale_codes(const int8_t *codes, const float *scales, const float *offsets, size_t n_rows,
+                                  size_t n, real *out, size_t stride) {
+    ew_pointwise->scale_codes(codes, scales, offsets, n_rows, n, out, stride);
 }
 static inline void ew_swiglu_forward(const real *gate, const real *up, size_t n, real *h) {
     ew_pointwise->swiglu_forward(gate, up, n, h);

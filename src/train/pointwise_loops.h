@@ -1,5 +1,6 @@
 /* The loops of pointwise.h, compiled once for each instruction set that is worth it (EW_POINTWISE_TABLE names the result). They
  * are plain C: what vector code the compiler makes of them gives the same bits, since sums have lanes and nothing is fused. */
+#include "base/random.h"
 #include "train/pointwise.h"
 
 #include <stdint.h>
@@ -198,6 +199,53 @@ static void swiglu_backward(const real *gate, const real *up, const real *dh, si
     }
 }
 
+/* ---- Dropout ---- */
+
+/* Values begin .. begin + n - 1 of a row, n <= DROPPED: their draws first, for vector code. */
+enum { DROPPED = 64 };
+
+static void drop_some(uint64_t key, uint32_t threshold, real kept, const real *x, size_t begin, size_t n, real *y) {
+    uint64_t bits[DROPPED / 4];
+    uint16_t draws[DROPPED];
+    for (size_t i = 0; i < DROPPED / 4; i++) {
+        bits[i] = ew_random_mix(key ^ (begin + 4 * i));
+    }
+    memcpy(draws, bits, sizeof draws); /* the low 16 bits first, on the little-endian machines that this is for */
+    for (size_t i = 0; i < n; i++) {
+        real value = x[begin + i] * kept;
+        y[begin + i] = draws[i] < threshold ? 0 : value;
+    }
+}
+
+static void drop(uint64_t key, uint32_t threshold, real kept, const real *x, size_t n, real *y) {
+    size_t i = 0;
+    for (; i + DROPPED <= n; i += DROPPED) {
+        drop_some(key, threshold, kept, x, i, DROPPED, y);
+    }
+    drop_some(key, threshold, kept, x, i, n - i, y);
+}
+
+/* ---- Codes ---- */
+
+static void scale_codes(const int8_t *codes, const float *scales, const float *offsets, size_t n_rows, size_t n,
+                        real *out, size_t stride) {
+    enum { BLOCK = 32, ROWS = 16 };
+    for (size_t r = 0; r < n_rows; r++) {
+        int8_t row[BLOCK];
+        real values[BLOCK];
+        for (size_t v = 0; v < BLOCK / 4; v++) {
+            memcpy(row + 4 * v, codes + (v * ROWS + r) * 4, 4);
+        }
+        for (size_t i = 0; i < BLOCK; i++) {
+            values[i] = (real)row[i] * (real)scales[r];
+        }
+        for (size_t i = 0; offsets && i < BLOCK; i++) {
+            values[i] += (real)offsets[r];
+        }
+        memcpy(out + r * stride, values, n * sizeof *out);
+    }
+}
+
 extern const ew_pointwise_table EW_POINTWISE_TABLE;
 const ew_pointwise_table EW_POINTWISE_TABLE = {
     .dot = dot,
@@ -211,6 +259,8 @@ const ew_pointwise_table EW_POINTWISE_TABLE = {
     .rotate_back = rotate_back,
     .exponentials = exponentials,
     .softmax_backward = softmax_backward,
+    .drop = drop,
+    .scale_codes = scale_codes,
     .swiglu_forward = swiglu_forward,
     .swiglu_backward = swiglu_backward,
 };

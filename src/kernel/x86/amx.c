@@ -36,21 +36,41 @@ typedef struct {
     float (*offset_inputs)[SEGMENT_BLOCKS]; /* t of each token and group of the span, for offsets */
 } amx_span;
 
-/* t of the groups in the span (docs/arithmetic.md, "Linear layers"). */
+/* t of one token's groups, of one block each. */
+LANES_INLINE void find_block_offset_inputs(const int32_t *sums, const float *scales, size_t n, float *out) {
+    for (size_t i = 0; !scales && i < n; i++) {
+        out[i] = (float)sums[i];
+    }
+    for (size_t i = 0; scales && i < n; i++) {
+        out[i] = scales[i] * (float)sums[i] + 0.0f;
+    }
+}
+
+/* t of one token's groups, of `step` blocks each. */
+static void find_group_offset_inputs(const int32_t *sums, const float *scales, size_t n, size_t step, float *out) {
+    for (size_t begin = 0, group = 0; begin < n; begin += step, group++) {
+        size_t end = n - begin < step ? n : begin + step;
+        int32_t total = 0;
+        float t = 0.0f;
+        for (size_t block = begin; block < end; block++) {
+            total += sums[block];
+            t = scales ? fmaf(scales[block], (float)sums[block], t) : t;
+        }
+        out[group] = scales ? t : (float)total;
+    }
+}
+
+/* t of the groups in the span for 16 tokens (docs/arithmetic.md, "Linear layers"). */
 static void find_offset_inputs(const amx_span *span, size_t token) {
     const ew_activations *x = span->x;
-    size_t step = span->tile.group_blocks;
+    size_t n = span->end - span->begin, step = span->tile.group_blocks;
     for (size_t i = 0; i < AMX_TOKENS; i++) {
-        size_t row = (token + i) * x->n_blocks;
-        for (size_t begin = span->begin, group = 0; begin < span->end; begin += step, group++) {
-            size_t end = span->end - begin < step ? span->end : begin + step;
-            int32_t total = 0;
-            float t = 0.0f;
-            for (size_t block = begin; block < end; block++) {
-                total += x->sums[row + block];
-                t = x->type == EW_ACTIVATION_INT8 ? fmaf(x->scales[row + block], (float)x->sums[row + block], t) : t;
-            }
-            span->offset_inputs[i][group] = x->type == EW_ACTIVATION_INT8 ? t : (float)total;
+        size_t at = (token + i) * x->n_blocks + span->begin;
+        const float *scales = x->type == EW_ACTIVATION_INT8 ? x->scales + at : NULL;
+        if (step == 1) {
+            find_block_offset_inputs(x->sums + at, scales, n, span->offset_inputs[i]);
+        } else {
+            find_group_offset_inputs(x->sums + at, scales, n, step, span->offset_inputs[i]);
         }
     }
 }
