@@ -22,19 +22,25 @@ typedef struct {
     ew_kv_layout layout;
     const uint8_t *pages[N_PAGES];
     float *queries[EW_ATTENTION_ROWS], *outputs[MAX_THREADS][EW_ATTENTION_ROWS];
-    double seconds[MAX_SETS][N_ROWS][2][MAX_ROUNDS];
+    double seconds[MAX_SETS][N_ROWS][2][MAX_ROUNDS], peak[MAX_ROUNDS];
 } bench;
 
 typedef struct {
     bench *bench;
     const ew_kernels *kernels;
     size_t n_rows;
-    bool cached;
+    bool cached, peak; /* peak: dot_peak instead */
 } job;
+
+enum { PEAK_REPEATS = 400000 };
 
 static void work_share(const void *context, size_t index) {
     const job *j = context;
     bench *b = j->bench;
+    if (j->peak) {
+        b->outputs[index][0][0] = (float)j->kernels->dot_peak(PEAK_REPEATS);
+        return;
+    }
     const uint8_t *const *pages[EW_ATTENTION_ROWS];
     uint32_t n_positions[EW_ATTENTION_ROWS];
     for (size_t row = 0; row < j->n_rows; row++) {
@@ -106,6 +112,8 @@ int main(int argc, char **argv) {
     make_cells(&b);
     make_rows(&b);
     for (size_t round = 0; round < b.n_rounds; round++) {
+        job peak = {.bench = &b, .kernels = b.sets[b.n_sets - 1], .peak = true};
+        b.peak[round] = bench_run(b.n_threads, work_share, &peak);
         for (size_t set = 0; set < b.n_sets; set++) {
             for (size_t r = 0; r < 2 * N_ROWS; r++) {
                 job j = {.bench = &b, .kernels = b.sets[set], .n_rows = ROWS[r / 2], .cached = r % 2};
@@ -113,6 +121,8 @@ int main(int argc, char **argv) {
             }
         }
     }
+    printf("%s, register to register: %.1f GMAC/s a thread\n", b.sets[b.n_sets - 1]->name,
+           (double)PEAK_REPEATS * EW_DOT_PEAK_PRODUCTS / median(b.peak, b.n_rounds) * 1e-9);
     printf("%-10s %4s %9s %9s %9s\n", "set", "rows", "ns cache", "ns memory", "GB/s");
     for (size_t set = 0; set < b.n_sets; set++) {
         for (size_t r = 0; r < N_ROWS; r++) {

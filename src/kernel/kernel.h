@@ -29,6 +29,11 @@ typedef struct ew_attention {
     float *const *outputs;       /* [n_rows]: head_dim floats each */
 } ew_attention;
 
+/* Floats of one row's partial of one run: o [padded_dim], M, L and room up to a multiple of 16. */
+static inline size_t ew_attention_partial_floats(const ew_kv_layout *layout) {
+    return layout->padded_dim + 16;
+}
+
 typedef struct ew_kernels {
     const char *name; /* as EDGEWISE_ISA spells it */
 
@@ -59,6 +64,11 @@ typedef struct ew_kernels {
     void (*store_kv)(const ew_kv_layout *layout, uint8_t *page, size_t position, const float *key, const float *value);
     /* Attention over INT8 pages. */
     void (*attend)(const ew_attention *attention);
+    /* The same in two steps, so that threads can share the positions of a row. First the partials of runs begin .. end - 1, of
+     * each row those that it sees: partials [n_rows][n_runs][ew_attention_partial_floats], on cache lines; then, when all
+     * are there, the outputs. Partials are used up. */
+    void (*attend_runs)(const ew_attention *attention, size_t begin, size_t end, size_t n_runs, float *partials);
+    void (*merge_runs)(const ew_attention *attention, size_t n_runs, float *partials);
     /* Attention over pages of either kind in plain float arithmetic (the unquantized reference). */
     void (*attend_float)(const ew_attention *attention);
 

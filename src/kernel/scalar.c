@@ -328,33 +328,92 @@ static void merge_run(softmax_state *state, const softmax_state *run, size_t hea
     state->maximum = maximum;
 }
 
-static void attend_row(const ew_attention *attention, size_t row) {
-    const ew_kv_layout *layout = attention->layout;
+/* A query's codes; returns C. */
+static float quantize_query(const ew_attention *attention, size_t row, int *query) {
     const float *x = attention->queries[row];
-    float scale = find_scale(x, layout->head_dim, CODE_MAX_16);
-    int query[EW_HEAD_DIM_MAX];
-    for (size_t c = 0; c < layout->head_dim; c++) {
+    float scale = find_scale(x, attention->layout->head_dim, CODE_MAX_16);
+    for (size_t c = 0; c < attention->layout->head_dim; c++) {
         query[c] = quantize_value(x[c], scale, CODE_MAX_16);
     }
-    scale = scale * attention->softmax_scale;
+    return scale * attention->softmax_scale;
+}
+
+/* Run `index` of a row that sees some of it. */
+static void attend_run_of_row(const ew_attention *attention, size_t row, const int *query, float scale, size_t index,
+                              softmax_state *state) {
+    size_t begin = index * EW_ATTENTION_PARTIAL, n = attention->n_positions[row];
+    size_t end = begin + EW_ATTENTION_PARTIAL < n ? begin + EW_ATTENTION_PARTIAL : n;
+    attend_run(attention, row, query, scale, begin, end, state);
+}
+
+static size_t runs_of_row(const ew_attention *attention, size_t row) {
+    return (attention->n_positions[row] + EW_ATTENTION_PARTIAL - 1) / EW_ATTENTION_PARTIAL;
+}
+
+static void write_output(const ew_attention *attention, size_t row, const softmax_state *state) {
+    float reciprocal = 1.0f / state->sum;
+    for (size_t c = 0; c < attention->layout->head_dim; c++) {
+        attention->outputs[row][c] = state->output[c] * reciprocal;
+    }
+}
+
+static void attend_row(const ew_attention *attention, size_t row) {
+    int query[EW_HEAD_DIM_MAX];
+    float scale = quantize_query(attention, row, query);
     softmax_state state = {.maximum = -INFINITY}, run;
-    size_t n = attention->n_positions[row];
-    for (size_t begin = 0; begin < n; begin += EW_ATTENTION_PARTIAL) {
-        size_t end = begin + EW_ATTENTION_PARTIAL < n ? begin + EW_ATTENTION_PARTIAL : n;
-        attend_run(attention, row, query, scale, begin, end, begin == 0 ? &state : &run);
-        if (begin > 0) {
-            merge_run(&state, &run, layout->head_dim);
+    for (size_t i = 0; i < runs_of_row(attention, row); i++) {
+        attend_run_of_row(attention, row, query, scale, i, i == 0 ? &state : &run);
+        if (i > 0) {
+            merge_run(&state, &run, attention->layout->head_dim);
         }
     }
-    float reciprocal = 1.0f / state.sum;
-    for (size_t c = 0; c < layout->head_dim; c++) {
-        attention->outputs[row][c] = state.output[c] * reciprocal;
-    }
+    write_output(attention, row, &state);
 }
 
 static void attend(const ew_attention *attention) {
     for (size_t row = 0; row < attention->n_rows; row++) {
         attend_row(attention, row);
+    }
+}
+
+/* A partial in memory: o, M, L. */
+static void save_partial(const ew_attention *attention, const softmax_state *state, float *partial) {
+    size_t dim = attention->layout->padded_dim;
+    memcpy(partial, state->output, dim * sizeof *partial);
+    partial[dim] = state->maximum;
+    partial[dim + 1] = state->sum;
+}
+
+static softmax_state load_partial(const ew_attention *attention, const float *partial) {
+    size_t dim = attention->layout->padded_dim;
+    softmax_state state = {.maximum = partial[dim], .sum = partial[dim + 1]};
+    memcpy(state.output, partial, dim * sizeof *partial);
+    return state;
+}
+
+static void attend_runs(const ew_attention *attention, size_t begin, size_t end, size_t n_runs, float *partials) {
+    size_t stride = ew_attention_partial_floats(attention->layout);
+    for (size_t row = 0; row < attention->n_rows; row++) {
+        int query[EW_HEAD_DIM_MAX];
+        float scale = quantize_query(attention, row, query);
+        for (size_t i = begin; i < end && i < runs_of_row(attention, row); i++) {
+            softmax_state state;
+            attend_run_of_row(attention, row, query, scale, i, &state);
+            save_partial(attention, &state, partials + (row * n_runs + i) * stride);
+        }
+    }
+}
+
+static void merge_runs(const ew_attention *attention, size_t n_runs, float *partials) {
+    size_t stride = ew_attention_partial_floats(attention->layout);
+    for (size_t row = 0; row < attention->n_rows; row++) {
+        const float *partial = partials + row * n_runs * stride;
+        softmax_state state = load_partial(attention, partial);
+        for (size_t i = 1; i < runs_of_row(attention, row); i++) {
+            softmax_state run = load_partial(attention, partial + i * stride);
+            merge_run(&state, &run, attention->layout->head_dim);
+        }
+        write_output(attention, row, &state);
     }
 }
 
@@ -438,6 +497,8 @@ const ew_kernels ew_kernels_scalar = {
     .matmul_float = matmul_float,
     .store_kv = store_kv,
     .attend = attend,
+    .attend_runs = attend_runs,
+    .merge_runs = merge_runs,
     .attend_float = attend_float,
     .dot_peak = dot_peak,
 };

@@ -97,6 +97,25 @@ static void free_queries(test_queries *queries) {
     free(queries);
 }
 
+/* The same by the two steps, the runs cut anywhere and computed from the last to the first. */
+static void attend_in_parts(const ew_kernels *kernels, const ew_attention *call) {
+    size_t most = 0;
+    for (size_t row = 0; row < call->n_rows; row++) {
+        most = call->n_positions[row] > most ? call->n_positions[row] : most;
+    }
+    size_t n_runs = (most + EW_ATTENTION_PARTIAL - 1) / EW_ATTENTION_PARTIAL;
+    float *partials = ew_allocate_aligned(call->n_rows * n_runs * ew_attention_partial_floats(call->layout),
+                                          sizeof *partials);
+    assert_non_null(partials);
+    for (size_t end = n_runs; end > 0;) {
+        size_t begin = data_random() % end;
+        kernels->attend_runs(call, begin, end, n_runs, partials);
+        end = begin;
+    }
+    kernels->merge_runs(call, n_runs, partials);
+    free(partials);
+}
+
 static void compare_attend(const ew_kernels *definition, const ew_kernels *kernels, const test_cells *cells,
                            size_t n_rows, int kind) {
     test_queries *queries = make_queries(cells, n_rows, kind);
@@ -109,6 +128,11 @@ static void compare_attend(const ew_kernels *definition, const ew_kernels *kerne
     kernels->attend(&queries->call);
     for (size_t row = 0; row < n_rows; row++) {
         assert_same_floats(expected[row], queries->outputs[row], cells->layout.head_dim, kernels->name, "attend");
+        memset(queries->outputs[row], 0, cells->layout.head_dim * sizeof(float));
+    }
+    attend_in_parts(kernels, &queries->call);
+    for (size_t row = 0; row < n_rows; row++) {
+        assert_same_floats(expected[row], queries->outputs[row], cells->layout.head_dim, kernels->name, "in parts");
         free(expected[row]);
     }
     free_queries(queries);
@@ -193,6 +217,9 @@ static void test_attend(void **state) {
         for (size_t i = 0; i < N_POSITIONS; i++) { /* every border, for 1 and 16 rows */
             test_cells cells = make_cells(all[0], ew_kv_layout_make(true, 64, 32), POSITIONS[i], DATA_NORMAL);
             compare_attend(all[0], all[set], &cells, 1, DATA_NORMAL);
+            if (set == 1) { /* the definition: whole against parts */
+                compare_attend(all[0], all[0], &cells, 1, DATA_NORMAL);
+            }
             compare_attend(all[0], all[set], &cells, EW_ATTENTION_ROWS, DATA_NORMAL);
             free_cells(&cells);
         }

@@ -22,8 +22,9 @@ typedef struct {
 
 /* Shape of the register block of matmul_float: 24 of 32 registers are sums. */
 enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
-/* Attention: half pages of keys and rows of outputs that go through the registers together. */
-enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
+/* Attention: half pages of keys that go through the registers together; rows, 16 channels and sums of both of outputs. */
+#define LANES_MANY_REGISTERS 0
+enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2, LANES_VALUE_LANES = 2, LANES_VALUE_SUMS = 4 };
 /* Sums that fit the registers in dot_peak. */
 enum { LANES_PEAK_CHAINS = 6, LANES_PEAK_DISTINCT = 0 };
 
@@ -110,6 +111,14 @@ LANES_INLINE f32x16 lanes_zero_below(f32x16 x, float limit, f32x16 v) {
         out.q[i] = vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v.q[i]), below));
     }
     return out;
+}
+LANES_INLINE void lanes_split_pairs(f32x16 a, f32x16 b, f32x16 *even, f32x16 *odd) {
+    for (int i = 0; i < 2; i++) {
+        even->q[i] = vuzp1q_f32(a.q[2 * i], a.q[2 * i + 1]);
+        even->q[i + 2] = vuzp1q_f32(b.q[2 * i], b.q[2 * i + 1]);
+        odd->q[i] = vuzp2q_f32(a.q[2 * i], a.q[2 * i + 1]);
+        odd->q[i + 2] = vuzp2q_f32(b.q[2 * i], b.q[2 * i + 1]);
+    }
 }
 LANES_INLINE float lanes_sum(f32x16 v) {
     float32x4_t four = vaddq_f32(vaddq_f32(v.q[0], v.q[2]), vaddq_f32(v.q[1], v.q[3]));

@@ -1,6 +1,6 @@
 /* The whole kernel set in virtual lanes; define LANES_TABLE (its variable) and LANES_NAME before, and
  * LANES_MATMUL where matmul is not the one of matmul_ops.h. */
-#include "kernel/lanes/attention_ops.h"
+#include "kernel/lanes/attention_float_ops.h"
 #include "kernel/lanes/float_ops.h"
 #include "kernel/lanes/matmul_float_ops.h"
 #include "kernel/lanes/matmul_ops.h"
@@ -24,6 +24,8 @@ const ew_kernels LANES_TABLE = {
     .matmul_float = matmul_float,
     .store_kv = store_kv,
     .attend = attend,
+    .attend_runs = attend_runs,
+    .merge_runs = merge_runs,
     .attend_float = attend_float,
     .dot_peak = dot_peak,
 };

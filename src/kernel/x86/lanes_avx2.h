@@ -20,8 +20,9 @@ typedef i32x16 bytes64;
 
 /* Shape of the register block of matmul_float: 12 of 16 registers are sums. */
 enum { LANES_FLOAT_TILES = 1, LANES_FLOAT_TOKENS = 6 };
-/* Attention: half pages of keys and rows of outputs that go through the registers together. */
-enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2 };
+/* Attention: half pages of keys that go through the registers together; rows, 16 channels and sums of both of outputs. */
+#define LANES_MANY_REGISTERS 0
+enum { LANES_SCORE_HALVES = 1, LANES_VALUE_ROWS = 2, LANES_VALUE_LANES = 2, LANES_VALUE_SUMS = 4 };
 /* Sums that fit the registers in dot_peak. */
 enum { LANES_PEAK_CHAINS = 6 };
 
@@ -97,6 +98,13 @@ LANES_INLINE f32x16 lanes_negate(f32x16 x) {
 LANES_INLINE f32x16 lanes_round(f32x16 v) {
     return (f32x16){_mm256_round_ps(v.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
                     _mm256_round_ps(v.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+LANES_INLINE __m256 in_order(__m256 v) { /* shuffles work within 128-bit halves */
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
+}
+LANES_INLINE void lanes_split_pairs(f32x16 a, f32x16 b, f32x16 *even, f32x16 *odd) {
+    *even = (f32x16){in_order(_mm256_shuffle_ps(a.a, a.b, 0x88)), in_order(_mm256_shuffle_ps(b.a, b.b, 0x88))};
+    *odd = (f32x16){in_order(_mm256_shuffle_ps(a.a, a.b, 0xdd)), in_order(_mm256_shuffle_ps(b.a, b.b, 0xdd))};
 }
 LANES_INLINE float lanes_sum(f32x16 v) {
     __m256 eight = _mm256_add_ps(v.a, v.b);

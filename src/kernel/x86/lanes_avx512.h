@@ -19,8 +19,9 @@ typedef __m512i bytes64;
 
 /* Shape of the register block of matmul_float: 2 tiles by 12 tokens are 24 sums. */
 enum { LANES_FLOAT_TILES = 2, LANES_FLOAT_TOKENS = 12 };
-/* Attention: half pages of keys and rows of outputs that go through the registers together. */
-enum { LANES_SCORE_HALVES = 2, LANES_VALUE_ROWS = 4 };
+/* Attention: half pages of keys that go through the registers together; rows, 16 channels and sums of both of outputs. */
+#define LANES_MANY_REGISTERS 1
+enum { LANES_SCORE_HALVES = 2, LANES_VALUE_ROWS = 8, LANES_VALUE_LANES = 4, LANES_VALUE_SUMS = 24 };
 /* Sums that fit the registers in dot_peak. */
 enum { LANES_PEAK_CHAINS = 12, LANES_PEAK_DISTINCT = 0 };
 
@@ -93,6 +94,12 @@ LANES_INLINE f32x16 lanes_round(f32x16 v) {
 LANES_INLINE f32x16 lanes_power_of_two(f32x16 n) {
     __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
     return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
+}
+/* Lanes 0, 2, .. and 1, 3, .. of a and b behind each other. */
+LANES_INLINE void lanes_split_pairs(f32x16 a, f32x16 b, f32x16 *even, f32x16 *odd) {
+    const __m512i at = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    *even = _mm512_permutex2var_ps(a, at, b);
+    *odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(at, _mm512_set1_epi32(1)), b);
 }
 /* The page's tree: 8 + 8, 4 + 4, 2 + 2, 1 + 1. */
 LANES_INLINE float lanes_sum(f32x16 v) {
