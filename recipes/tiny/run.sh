@@ -37,17 +37,29 @@ resume=
     --weight-decay 0.1 --beta2 0.95 --prompt-weight 0.1 --products "${PRODUCTS:-float32}" --seed "$seed" --log "$out/log.jsonl" --keep-every 1000 $resume
 
 # Greedy. With thinking the answer follows worked steps, without it comes at once.
-ask() { # FILE MODE NAME
-    "$edgewise" sample "$out/model" "$1" --think "$2" --temperature 0 --budget 150 --max-tokens 24 \
-        -o "$out/replies-$3.jsonl" 2>"$out/sample.log" || { cat "$out/sample.log" >&2; exit 1; }
-    right=$(grep -c '"verdict":"right"' "$out/replies-$3.jsonl" || true)
-    echo "$3: $right of $(wc -l <"$out/replies-$3.jsonl") right"
+ask() { # MODEL FILE MODE REPLIES LIMIT: how many are right
+    "$edgewise" sample "$1" "$2" --think "$3" --temperature 0 --budget 150 --max-tokens 24 --limit "$5" \
+        -o "$4" 2>"$out/sample.log" || { cat "$out/sample.log" >&2; exit 1; }
+    grep -c '"verdict":"right"' "$4" || true
+}
+report() { # FILE MODE NAME
+    echo "$3: $(ask "$out/model" "$out/$1.jsonl" "$2" "$out/replies-$3.jsonl" 1000) of 1000 right"
 }
 for steps in 1 2 3 4 5; do
-    ask "$out/steps-$steps.jsonl" on "worked-$steps"
+    report steps-$steps on worked-$steps
 done
 for words in names objects openings; do
-    ask "$out/unseen-$words.jsonl" on "unseen-$words"
+    report unseen-$words on unseen-$words
 done
-ask "$out/steps-3.jsonl" off bare-3
-ask "$out/steps-5.jsonl" off bare-5
+report steps-3 off bare-3
+report steps-5 off bare-5
+
+# Over tokens: right of 200 problems of one to five steps, by the results along the way.
+echo "tokens 1 2 3 4 5"
+for step in $(ls -d "$out"/model-step-* | sed 's/.*-//' | sort -n); do
+    line=$(awk -F'"tokens": ' -v step="$step" 'NR <= step {n += $2 + 0} END {printf "%d", n}' "$out/log.jsonl")
+    for steps in 1 2 3 4 5; do
+        line="$line $(ask "$out/model-step-$step" "$out/steps-$steps.jsonl" on "$out/replies-$step-$steps.jsonl" 200)"
+    done
+    echo "$line"
+done

@@ -2,8 +2,9 @@
 
 #include <math.h>
 
+static const double z = 1.959963984540054; /* 97.5 % of a normal distribution lie below */
+
 void ew_wilson(size_t k, size_t n, double *low, double *high) {
-    const double z = 1.959963984540054;
     if (n == 0) {
         *low = 0.0;
         *high = 1.0;
@@ -56,4 +57,18 @@ double ew_mcnemar(const ew_paired *pairs) {
         tail += exp(log_term);
     }
     return fmin(2.0 * tail, 1.0);
+}
+
+void ew_ratio_of_sums(const double *values, const double *weights, size_t n, double *ratio, double *half) {
+    double value = 0, weight = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        value += values[i];
+        weight += weights[i];
+    }
+    *ratio = value / weight;
+    for (size_t i = 0; i < n; i++) {
+        double residual = values[i] - *ratio * weights[i];
+        squares += residual * residual;
+    }
+    *half = n > 1 ? z * sqrt(squares * (double)n / (double)(n - 1)) / weight : 0;
 }

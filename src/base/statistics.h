@@ -1,4 +1,5 @@
-/* Shares of right answers: how sure they are, and how sure a difference between two runs on the same problems is. */
+/* Shares of right answers and means over examples: how sure they are, and how sure a difference between two runs on the
+ * same problems is. */
 #ifndef EW_BASE_STATISTICS_H
 #define EW_BASE_STATISTICS_H
 
@@ -18,5 +19,10 @@ void ew_paired_difference(const ew_paired *pairs, double *difference, double *lo
 
 /* McNemar's exact test, two-sided: how likely a split as uneven as first : second is where both runs are as good. */
 double ew_mcnemar(const ew_paired *pairs);
+
+/* sum values / sum weights, and half of its 95 % interval where examples, not their parts, are what was drawn: the ratio
+ * estimate of cluster sampling (Cochran, Sampling Techniques, 1977, section 9A.2). NaN without weight; the half is 0 for
+ * one example. */
+void ew_ratio_of_sums(const double *values, const double *weights, size_t n, double *ratio, double *half);
 
 #endif

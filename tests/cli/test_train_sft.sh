@@ -25,6 +25,20 @@ code 0 inspect "$work/adapter.gguf"
 has "$out" "begins at"
 code 0 run "$model" hello --adapter "$work/adapter.gguf" --max-tokens 3
 
+# How likely the replies are without and with it, example by example.
+code 0 train loss "$model" "$work/data.jsonl" --last 2 -o "$work/without" -t 1
+has "$out" "2 examples"
+[ "$(jq -s '(map(.line) == [8, 10]) and (map(.targets > 0 and .loss > 0) | all)' "$work/without")" = true ] ||
+    problem "losses: $(cat "$work/without")"
+code 0 train loss "$model" "$work/data.jsonl" --last 2 --adapter "$work/adapter.gguf" --against "$work/without" --json -t 1
+[ "$(jq -n --slurpfile a "$out" --slurpfile log "$work/log" \
+    '($a[0].loss - $log[-1].validation_loss | fabs) < 1e-5 and $a[0].difference != 0')" = true ] ||
+    problem "the loss of the adapter: $(cat "$out")"
+code 1 train loss "$model" "$work/data.jsonl" --against "$work/without" -t 1
+has "$err" "only the same ones"
+code 1 train loss "$model" "$work/data.jsonl" --against "$work/data.jsonl" -t 1
+has "$err" "line 1"
+
 # The same run again gives the same file; and so does one in two parts.
 cp "$work/adapter.gguf" "$work/first.gguf"
 code 0 train sft "$model" "$work/data.jsonl" -o "$work/adapter.gguf" --rank 4 --epochs 6 --batch 3 --lr 0.02 --dropout 0 \

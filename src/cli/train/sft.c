@@ -3,8 +3,8 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/train/blas.h"
+#include "cli/train/examples.h"
 #include "cli/train/train.h"
-#include "train/dataset.h"
 #include "train/output.h"
 #include "train/sft.h"
 
@@ -19,8 +19,8 @@ typedef struct request {
     bool unmasked, full, from_nothing, float_weights, no_think, all_turns, plain_text, checkpointing, rslora, resume,
         bf16;
     bool alpha_given, rate_given, batch_given, dropout_given, beta2_given;
-    size_t rank, batch, batch_tokens, epochs, steps, max_tokens, pack_rows, n_threads, evaluate_every, save_every, keep_every;
-    size_t validation_last;
+    size_t rank, batch, batch_tokens, epochs, steps, max_tokens, pack_rows, n_threads, evaluate_every, save_every;
+    size_t keep_every, validation_last;
     double alpha, rate, warmup, decay, min_ratio, weight_decay, beta1, beta2, epsilon, clip, dropout, prompt_weight;
     int schedule, storage, products;
     uint64_t seed;
@@ -30,9 +30,7 @@ typedef struct request {
 typedef struct run {
     const request *asked;
     ew_train_base base;
-    ew_dataset data, validation;
-    ew_train_sequence *sequences; /* of both, validation last */
-    size_t *lines;                /* of the data, of each of them */
+    ew_examples examples; /* validation last */
     size_t n, n_validation;
     ew_trainer *trainer;
     FILE *log;
@@ -43,77 +41,26 @@ typedef struct run {
 
 /* ---- Data ---- */
 
-static ew_dataset_options data_options(const run *r) {
-    const request *asked = r->asked;
-    size_t context = r->base.network->config.context_length;
-    return (ew_dataset_options){
-        .tokenizer = r->base.tokenizer,
-        .chat = r->base.chat,
-        .vocab_size = r->base.network->config.vocab_size,
-        .max_tokens = asked->max_tokens > 0 && asked->max_tokens < context ? asked->max_tokens : context,
-        .no_think = asked->no_think,
-        .all_turns = asked->all_turns,
-        .plain_text = asked->plain_text,
-        .prompt_weight = (float)asked->prompt_weight,
-    };
-}
-
-static ew_status read_data(const char *path, const ew_dataset_options *options, ew_dataset *data, ew_error *error) {
-    ew_status status = ew_dataset_read(path, options, data, error);
-    ew_buffer dropped = {0};
-    if (status == EW_OK) {
-        ew_dataset_describe_drops(data, &dropped);
-        if (dropped.length > 0 && dropped.data) {
-            fprintf(stderr, "edgewise: %s: %s\n", path, dropped.data);
-        }
-        ew_buffer_free(&dropped);
-    }
-    return status;
-}
-
-static void add_sequences(run *r, const ew_dataset *data) {
-    bool masked = !r->base.network->dense && !r->asked->unmasked;
-    for (size_t i = 0; i < data->n_examples; i++) {
-        const ew_example *example = &data->examples[i];
-        r->lines[r->n] = example->line;
-        r->sequences[r->n++] = (ew_train_sequence){
-            .ids = example->ids,
-            .n = example->length,
-            .prompt_length = masked && example->prompt_length < example->length ? example->prompt_length : 0,
-            .weights = example->weights,
-        };
-    }
-}
-
 /* Reads both sets; the validation set stands behind the training set. */
 static ew_status open_data(run *r, ew_error *error) {
     const request *asked = r->asked;
-    ew_dataset_options options = data_options(r);
-    ew_status status = read_data(asked->data, &options, &r->data, error);
-    if (status == EW_OK && asked->validation_path) {
-        status = read_data(asked->validation_path, &options, &r->validation, error);
-    }
+    const ew_example_form form = {.unmasked = asked->unmasked,
+                                  .no_think = asked->no_think,
+                                  .all_turns = asked->all_turns,
+                                  .plain_text = asked->plain_text,
+                                  .max_tokens = asked->max_tokens,
+                                  .prompt_weight = asked->prompt_weight};
+    ew_status status = ew_examples_read(&r->base, &form, asked->data, asked->validation_path, &r->examples, error);
     if (status != EW_OK) {
         return status;
     }
-    r->sequences = ew_allocate(r->data.n_examples + r->validation.n_examples, sizeof *r->sequences);
-    r->lines = ew_allocate(r->data.n_examples + r->validation.n_examples, sizeof *r->lines);
-    if (!r->sequences || !r->lines) {
-        return ew_fail_memory(error, r->data.n_examples * sizeof *r->sequences, "the list of examples");
-    }
-    add_sequences(r, &r->data);
-    r->n_validation = asked->validation_path ? r->validation.n_examples : asked->validation_last;
-    if (!asked->validation_path && r->n_validation >= r->n) {
+    r->n_validation = asked->validation_path ? r->examples.n_more : asked->validation_last;
+    if (r->n_validation >= r->examples.n) {
         return ew_fail(error, EW_ERROR_ARGUMENT,
-                       "%s has %zu examples: none is left when the last %zu are for validation", asked->data, r->n,
-                       r->n_validation);
+                       "%s has %zu examples: none is left when the last %zu are for validation", asked->data,
+                       r->examples.n, r->n_validation);
     }
-    r->n -= asked->validation_path ? 0 : r->n_validation;
-    if (asked->validation_path) {
-        size_t n = r->n;
-        add_sequences(r, &r->validation);
-        r->n = n;
-    }
+    r->n = r->examples.n - r->n_validation;
     return EW_OK;
 }
 
@@ -166,7 +113,7 @@ static void describe(const run *r) {
     const ew_network *network = r->base.network;
     printf("%s: %zu %s trained; %zu examples, %zu tokens, %zu of them targets; %zu for validation; products by %s\n",
            r->base.path, network->parameters.total, network->dense ? "weights are" : "values of the adapter are", r->n,
-           r->data.n_tokens, r->data.n_targets, r->n_validation,
+           r->examples.data.n_tokens, r->examples.data.n_targets, r->n_validation,
            ew_products_name((ew_products_kind)r->asked->products));
     fflush(stdout);
 }
@@ -183,7 +130,7 @@ static void describe_settings(const run *r, ew_buffer *text) {
         "base %s, data %s (%zu examples, %zu tokens), %s, rank %zu, alpha %g, rslora %d, targets %s, dropout %g, "
         "epochs %zu, steps %zu, batch %zu, batch tokens %zu, rate %.17g, schedule %d, warmup %g, decay %g, "
         "min ratio %g, weight decay %g, betas %g %g, epsilon %g, clip %g, pack %zu, products %s, seed %llu",
-        a->base, a->data, r->n, r->data.n_tokens,
+        a->base, a->data, r->n, r->examples.data.n_tokens,
         a->full       ? (a->from_nothing ? "from nothing" : "full")
         : a->unmasked ? "unmasked"
                       : "masked",
@@ -242,7 +189,7 @@ static ew_sft_options sft_options(run *r, const char *settings) {
     options.keep = keep;
     options.checkpoint = r->checkpoint;
     options.resume = a->resume;
-    options.lines = r->lines;
+    options.lines = r->examples.lines;
     options.settings = settings;
     options.report = show;
     options.context = r;
@@ -257,7 +204,8 @@ static ew_status train(run *r, ew_error *error) {
         return ew_fail_memory(error, 0, "the settings");
     }
     ew_sft_options options = sft_options(r, settings.data);
-    ew_status status = ew_sft_run(r->base.network, r->trainer, r->sequences, r->n, r->sequences + r->n, r->n_validation,
+    const ew_train_sequence *sequences = r->examples.sequences;
+    ew_status status = ew_sft_run(r->base.network, r->trainer, sequences, r->n, sequences + r->n, r->n_validation,
                                   &options, error);
     if (r->bar.total > 0) {
         ew_progress_end(&r->bar);
@@ -336,10 +284,7 @@ static int run_all(const request *asked, const ew_train_base_options *options) {
     }
     ew_trainer_close(r.trainer);
     ew_train_base_close(&r.base);
-    ew_dataset_free(&r.data);
-    ew_dataset_free(&r.validation);
-    free(r.sequences);
-    free(r.lines);
+    ew_examples_free(&r.examples);
     free(r.checkpoint);
     return ew_cli_finish(exit_code);
 }

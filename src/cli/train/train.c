@@ -12,6 +12,7 @@ typedef struct kind {
 
 static const kind kinds[] = {
     {"sft", ew_cli_train_sft, "train an adapter, or all weights, on replies"},
+    {"loss", ew_cli_train_loss, "measure how likely replies are, without training"},
     {"tokenizer", ew_cli_train_tokenizer, "learn a tokenizer from texts"},
     {"switcher", ew_cli_train_switcher, "learn which prompts are worth thinking about"},
     {"verifier", ew_cli_train_verifier, "learn which answers are right"},

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 int ew_cli_train_sft(int argc, char **argv);
+int ew_cli_train_loss(int argc, char **argv);
 int ew_cli_train_tokenizer(int argc, char **argv);
 int ew_cli_train_switcher(int argc, char **argv);
 int ew_cli_train_verifier(int argc, char **argv);
