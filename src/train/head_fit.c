@@ -37,6 +37,17 @@ void ew_head_samples_free(ew_head_samples *s) {
     *s = (ew_head_samples){0};
 }
 
+ew_status ew_head_samples_add_test(ew_head_samples *samples, ew_head_samples *more, ew_error *error) {
+    ew_status status = EW_OK;
+    for (size_t i = 0; status == EW_OK && i < more->n; i++) {
+        status = ew_head_samples_add(samples, more->x + i * more->d_model, more->y[i], more->problem[i],
+                                     (size_t)more->length[i], error);
+    }
+    samples->n_test = more->n;
+    ew_head_samples_free(more);
+    return status;
+}
+
 uint64_t ew_hash_problem(const char *text, size_t length) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < length; i++) {
@@ -51,6 +62,9 @@ typedef enum part { TRAIN, VALIDATION, TEST, PARTS } part;
 
 static part part_of(const ew_head_samples *s, uint64_t seed, size_t i) {
     double at = ew_random_unit(seed, s->problem[i], 0);
+    if (s->n_test > 0) {
+        return i >= s->n - s->n_test ? TEST : at < 0.1 ? VALIDATION : TRAIN;
+    }
     return at < 0.2 ? TEST : at < 0.3 ? VALIDATION : TRAIN;
 }
 
@@ -68,8 +82,40 @@ typedef struct fitting {
     double *weight;
 } fitting;
 
+static int compare_hashes(const void *left, const void *right) {
+    const uint64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* That no problem of a test part that stands apart is among the others. */
+static ew_status check_apart(const ew_head_samples *s, ew_error *error) {
+    size_t n_other = s->n - s->n_test, n_shared = 0;
+    uint64_t *tested = s->n_test > 0 ? ew_allocate(s->n_test, sizeof *tested) : NULL;
+    if (s->n_test == 0) {
+        return EW_OK;
+    }
+    if (!tested) {
+        return ew_fail_memory(error, s->n_test * sizeof *tested, "the test problems");
+    }
+    memcpy(tested, s->problem + n_other, s->n_test * sizeof *tested);
+    qsort(tested, s->n_test, sizeof *tested, compare_hashes);
+    for (size_t i = 0; i < n_other; i++) {
+        n_shared += bsearch(&s->problem[i], tested, s->n_test, sizeof *tested, compare_hashes) != NULL;
+    }
+    free(tested);
+    return n_shared == 0 ? EW_OK
+                         : ew_fail(error, EW_ERROR_ARGUMENT,
+                                   "%zu of the samples to learn from are of problems that stand in the test file too: it "
+                                   "must have problems of its own",
+                                   n_shared);
+}
+
 static ew_status split(fitting *f, ew_error *error) {
     const ew_head_samples *s = f->samples;
+    ew_status status = check_apart(s, error);
+    if (status != EW_OK) {
+        return status;
+    }
     for (int p = 0; p < PARTS; p++) {
         f->members[p] = ew_allocate(s->n, sizeof *f->members[p]);
         if (!f->members[p]) {

@@ -1,7 +1,8 @@
 /* Fitting a head to hidden states: class-weighted cross-entropy, noise, dropout, AdamW, then calibration.
  *
  * States are normalised by the training part's mean and standard deviation of each channel. A fifth of the problems is
- * kept for the test and a tenth for stopping and calibration, by a hash of the problem: no problem is on two sides. */
+ * kept for the test (or samples that stand apart) and a tenth for stopping and calibration, by a hash of the problem: no
+ * problem is on two sides. */
 #ifndef EW_TRAIN_HEAD_FIT_H
 #define EW_TRAIN_HEAD_FIT_H
 
@@ -15,11 +16,14 @@ typedef struct ew_head_samples {
     uint8_t *y;        /* [n]: 0 or 1 */
     uint64_t *problem; /* [n]: hash of the problem */
     double *length;    /* [n]: tokens, the baseline's score */
+    size_t n_test;     /* > 0: the last ones are the test part, and no others */
     size_t x_capacity, y_capacity, problem_capacity, length_capacity;
 } ew_head_samples;
 
 ew_status ew_head_samples_add(ew_head_samples *samples, const float *x, bool y, uint64_t problem, size_t length,
                               ew_error *error);
+/* Moves all of `more` behind the others, as their test part; `more` is empty then, whatever comes of it. */
+ew_status ew_head_samples_add_test(ew_head_samples *samples, ew_head_samples *more, ew_error *error);
 void ew_head_samples_free(ew_head_samples *samples); /* safe on {0} */
 
 uint64_t ew_hash_problem(const char *text, size_t length);
@@ -68,7 +72,8 @@ typedef struct ew_head_report {
 } ew_head_report;
 
 /* Fits *head, which is freed by the caller; a verifier's text and both fingerprints are the caller's to set.
- * EW_ERROR_ARGUMENT when a part lacks samples of one class. */
+ * EW_ERROR_ARGUMENT when a part lacks samples of one class, or a problem of test samples that stand apart is among the
+ * others too. */
 ew_status ew_head_fit(ew_head_kind kind, const ew_head_samples *samples, const ew_head_fit_options *options,
                       ew_head *head, ew_head_report *report, ew_error *error);
 void ew_head_report_free(ew_head_report *report); /* safe on {0} */

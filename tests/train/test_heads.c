@@ -293,6 +293,36 @@ static void fit(ew_head_kind kind, double strength, double least_auc, double mos
     ew_head_samples_free(&samples);
 }
 
+/* Test samples that stand apart are the test part, and must have problems of their own. */
+static void test_apart(void **state) {
+    (void)state;
+    ew_head_samples samples, more;
+    ew_head_fit_options options = EW_HEAD_FIT_INIT;
+    ew_head head;
+    ew_head_report report;
+    ew_error reason;
+    options.n_epochs = 3;
+    make_samples(&samples, 60, 0.6);
+    make_samples(&more, 20, 0.6);
+    for (size_t i = 0; i < more.n; i++) {
+        more.problem[i] += 1;
+    }
+    EW_ASSERT_OK(ew_head_samples_add_test(&samples, &more, error));
+    assert_int_equal(more.n, 0);
+    EW_ASSERT_OK(ew_head_fit(EW_HEAD_VERIFIER, &samples, &options, &head, &report, error));
+    assert_int_equal(report.n_test, 20 * 6);
+    assert_int_equal(report.n_train + report.n_validation, 60 * 6);
+    assert_true(report.n_validation > 0 && report.n_validation < 60 * 2);
+    ew_head_report_free(&report);
+    ew_head_free(&head);
+    samples.problem[samples.n - 1] = samples.problem[0];
+    assert_int_equal(ew_head_fit(EW_HEAD_VERIFIER, &samples, &options, &head, &report, &reason), EW_ERROR_ARGUMENT);
+    assert_non_null(strstr(reason.message, "6 of the samples"));
+    ew_head_report_free(&report);
+    ew_head_free(&head);
+    ew_head_samples_free(&samples);
+}
+
 static void test_fit(void **state) {
     (void)state;
     fit(EW_HEAD_SWITCHER, 0.6, 0.95, 1.0);
@@ -323,6 +353,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_goldens),  cmocka_unit_test(test_dropout_gradient),
                                        cmocka_unit_test(test_measures), cmocka_unit_test(test_measures_at_the_ends),
-                                       cmocka_unit_test(test_fit),      cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_fit),      cmocka_unit_test(test_apart),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

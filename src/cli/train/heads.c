@@ -15,7 +15,7 @@ static const char default_text[] = "Is this solution correct? Answer yes or no."
 typedef struct request {
     ew_engine engine;
     ew_head_kind kind;
-    const char *output, *text;
+    const char *output, *text, *test;
     ew_head_fit_options fit;
     double threshold;
     ew_progress bar;
@@ -29,8 +29,8 @@ static void show_progress(void *context, size_t done, size_t total) {
     ew_progress_update(&asked->bar, done, NULL);
 }
 
-static ew_status read_samples(request *asked, const char *data, ew_head_samples *samples, ew_head_drops *drops,
-                              ew_error *error) {
+static ew_status read_samples(request *asked, const char *data, ew_head_samples *samples, ew_error *error) {
+    ew_head_drops drops = {0};
     const ew_head_source source = {.session = asked->engine.session,
                                    .path = data,
                                    .adapter = asked->engine.adapter,
@@ -39,15 +39,29 @@ static ew_status read_samples(request *asked, const char *data, ew_head_samples 
                                    .mix = 0.5,
                                    .progress = show_progress,
                                    .context = asked};
-    ew_status status = asked->kind == EW_HEAD_SWITCHER ? ew_switcher_features(&source, samples, drops, error)
-                                                       : ew_verifier_features(&source, samples, drops, error);
+    ew_status status = asked->kind == EW_HEAD_SWITCHER ? ew_switcher_features(&source, samples, &drops, error)
+                                                       : ew_verifier_features(&source, samples, &drops, error);
     if (asked->bar.total > 0) {
         ew_progress_end(&asked->bar);
     }
-    if (drops->n_dropped > 0) {
-        fprintf(stderr, "edgewise: %zu of %zu lines dropped, the first: %s\n", drops->n_dropped, drops->n_lines,
-                drops->first.message);
+    if (drops.n_dropped > 0) {
+        fprintf(stderr, "edgewise: %s: %zu of %zu lines dropped, the first: %s\n", data, drops.n_dropped, drops.n_lines,
+                drops.first.message);
     }
+    return status;
+}
+
+/* The samples, and those of a test file behind them. */
+static ew_status read_all(request *asked, const char *data, ew_head_samples *samples, ew_error *error) {
+    ew_head_samples test = {0};
+    ew_status status = read_samples(asked, data, samples, error);
+    if (status == EW_OK && asked->test) {
+        status = read_samples(asked, asked->test, &test, error);
+        if (status == EW_OK) {
+            status = ew_head_samples_add_test(samples, &test, error);
+        }
+    }
+    ew_head_samples_free(&test);
     return status;
 }
 
@@ -102,12 +116,11 @@ static ew_status finish_head(const request *asked, ew_head *head, ew_error *erro
 
 static ew_status train(request *asked, const char *model, const char *data, ew_error *error) {
     ew_head_samples samples = {0};
-    ew_head_drops drops = {0};
     ew_head head = {0};
     ew_head_report report = {0};
     ew_status status = ew_engine_open(&asked->engine, model, true, error);
     if (status == EW_OK) {
-        status = read_samples(asked, data, &samples, &drops, error);
+        status = read_all(asked, data, &samples, error);
     }
     if (status == EW_OK) {
         status = ew_head_fit(asked->kind, &samples, &asked->fit, &head, &report, error);
@@ -126,10 +139,12 @@ static ew_status train(request *asked, const char *model, const char *data, ew_e
 
 /* ---- Command lines ---- */
 
-enum { FIT_OPTIONS = 7 };
+enum { FIT_OPTIONS = 8 };
 static void fit_option_table(request *asked, ew_option *table) {
     const ew_option options[FIT_OPTIONS] = {
         {"output", 'o', EW_OPTION_TEXT, &asked->output, .argument = "OUT.gguf", .help = "the file to write (required)"},
+        {"test", 0, EW_OPTION_TEXT, &asked->test, .argument = "FILE",
+         .help = "test on the lines of this file, not on a fifth of the others"},
         {"epochs", 0, EW_OPTION_COUNT, &asked->fit.n_epochs, .argument = "N", .least = 1, .most = 100000,
          .help = "passes over the training part, 60; the best by the validation part is kept"},
         {"batch", 0, EW_OPTION_COUNT, &asked->fit.batch, .argument = "N", .least = 1, .most = 65536,
