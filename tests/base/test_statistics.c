@@ -50,8 +50,24 @@ static void test_many(void **state) {
     assert_true(p > 0.0 && p < 1e-80);
 }
 
+static void test_ratio(void **state) {
+    (void)state;
+    /* Residuals of {1, 3} from 2 are -1 and 1: half is 1.96 sqrt(2 * 2 / 1) / 2. Weights that are as large as the values
+     * leave no spread. */
+    const double values[] = {1, 3}, ones[] = {1, 1};
+    double ratio, half;
+    ew_ratio_of_sums(values, ones, 2, &ratio, &half);
+    assert_true(ratio == 2 && fabs(half - 1.959963984540054) < 1e-12);
+    ew_ratio_of_sums(values, values, 2, &ratio, &half);
+    assert_true(ratio == 1 && half == 0);
+    ew_ratio_of_sums(values, ones, 1, &ratio, &half);
+    assert_true(ratio == 1 && half == 0);
+    ew_ratio_of_sums(NULL, NULL, 0, &ratio, &half);
+    assert_true(isnan(ratio));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_paired), cmocka_unit_test(test_wilson),
-                                       cmocka_unit_test(test_many)};
+                                       cmocka_unit_test(test_many), cmocka_unit_test(test_ratio)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
