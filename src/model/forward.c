@@ -1,4 +1,5 @@
 #include "model/forward.h"
+#include "model/attention.h"
 #include "model/linear.h"
 
 #include <math.h>
@@ -11,7 +12,6 @@ typedef struct pass {
     ew_workspace *work;
     const ew_row *rows;
     size_t n_rows;
-    size_t n_spans;
     size_t n_groups; /* of rows with adapters */
 } pass;
 
@@ -95,81 +95,6 @@ static void store_task(void *context, size_t begin, size_t end) {
     }
 }
 
-/* Whether the two read some of the same cells. */
-static bool share_cells(const ew_row *a, const ew_row *b) {
-    return a->stream->cells.pages[0] == b->stream->cells.pages[0];
-}
-
-/* Rows that read the same cells are attended together: the rows of a span are consecutive rows of one stream or of
- * streams with a common prefix, each times the query heads of a KV head. As many as one call takes, but no fewer spans than
- * keep all threads busy. */
-static size_t find_spans(const pass *p) {
-    enum { ITEMS_PER_THREAD = 2 };
-    size_t group = p->config->n_heads / p->config->n_kv_heads;
-    size_t most = group < EW_ATTENTION_ROWS ? EW_ATTENTION_ROWS / group : 1;
-    size_t fair = p->n_rows * p->config->n_kv_heads / (ITEMS_PER_THREAD * ew_pool_size(p->session->pool));
-    most = fair < most ? (fair > 0 ? fair : 1) : most;
-    size_t n_spans = 0;
-    for (size_t row = 0; row < p->n_rows; row++) {
-        size_t first = n_spans > 0 ? p->work->spans[n_spans - 1] : 0;
-        if (n_spans == 0 || row - first == most || !share_cells(&p->rows[row], &p->rows[first])) {
-            p->work->spans[n_spans++] = row;
-        }
-    }
-    p->work->spans[n_spans] = p->n_rows;
-    return n_spans;
-}
-
-/* Query heads first_head .. first_head + n_heads - 1 of rows begin .. end - 1. */
-static void attend_rows(const step *s, size_t kv_head, size_t first_head, size_t n_heads, size_t begin, size_t end) {
-    const pass *p = s->pass;
-    size_t head_dim = p->config->head_dim, width = p->config->n_heads * head_dim;
-    const float *queries[EW_ATTENTION_ROWS];
-    float *outputs[EW_ATTENTION_ROWS];
-    const uint8_t *const *pages[EW_ATTENTION_ROWS];
-    uint32_t n_positions[EW_ATTENTION_ROWS];
-    size_t n = 0;
-    for (size_t row = begin; row < end; row++) {
-        for (size_t head = first_head; head < first_head + n_heads; head++, n++) {
-            queries[n] = p->work->q + row * width + head * head_dim;
-            outputs[n] = p->work->attended + row * width + head * head_dim;
-            pages[n] = (const uint8_t *const *)p->rows[row].stream->cells.pages;
-            n_positions[n] = p->rows[row].position + 1;
-        }
-    }
-    const ew_attention attention = {
-        .layout = &p->session->pages.layout,
-        .pages = pages,
-        .page_offset = ew_page_offset(&p->session->pages, s->layer_index, kv_head),
-        .n_rows = n,
-        .queries = queries,
-        .n_positions = n_positions,
-        .softmax_scale = 1.0f / sqrtf((float)head_dim),
-        .outputs = outputs,
-    };
-    if (p->session->model->weights.quantized) {
-        p->kernels->attend(&attention);
-    } else {
-        p->kernels->attend_float(&attention);
-    }
-}
-
-/* Items are (KV head, span): spans that follow each other read the same head, of which streams with a common prefix
- * share pages, so that these come from memory once. */
-static void attend_task(void *context, size_t begin, size_t end) {
-    const step *s = context;
-    const pass *p = s->pass;
-    size_t group = p->config->n_heads / p->config->n_kv_heads;
-    for (size_t item = begin; item < end; item++) {
-        size_t kv_head = item / p->n_spans, span = item % p->n_spans;
-        size_t first = p->work->spans[span], last = p->work->spans[span + 1];
-        for (size_t done = 0; done < group; done += EW_ATTENTION_ROWS) {
-            size_t n_heads = group - done < EW_ATTENTION_ROWS ? group - done : EW_ATTENTION_ROWS;
-            attend_rows(s, kv_head, kv_head * group + done, n_heads, first, last);
-        }
-    }
-}
-
 static void attended_input_task(void *context, size_t begin, size_t end) {
     const pass *p = ((const step *)context)->pass;
     size_t width = p->config->n_heads * p->config->head_dim;
@@ -238,7 +163,7 @@ static void run_attention(const pass *p, step *s) {
     ew_linear_compute(&qkv);
     for_rows(p, store_task, s);
 
-    ew_pool_run(p->session->pool, p->n_spans * config->n_kv_heads, 1, attend_task, s);
+    ew_attention_run(p->session, p->rows, s->layer_index);
     for_rows(p, attended_input_task, s);
     ew_linear_run output = linear_over(s, &work->attended_inputs, work->attended, q_width);
     ew_linear_add(&output, &s->layer->o, EW_LINEAR_O, work->projected, config->d_model);
@@ -335,7 +260,10 @@ ew_status ew_forward(ew_session *session, const ew_row *rows, size_t n_rows, flo
               .rows = rows,
               .n_rows = n_rows};
     step s = {.pass = &p};
-    p.n_spans = find_spans(&p);
+    ew_status status = ew_attention_plan(session, rows, n_rows, error);
+    if (status != EW_OK) {
+        return status;
+    }
     p.n_groups = ew_find_adapter_groups(session, rows, n_rows);
     for_rows(&p, embed_task, &s);
     for (size_t i = 0; i < model->config.n_layers; i++) {

@@ -28,6 +28,24 @@ struct ew_model {
     size_t n_end_tokens;
 };
 
+/* Rows of a batch that are attended together, and their positions, cut into parts that threads share. */
+typedef struct ew_attention_span {
+    size_t first, end;            /* rows */
+    size_t n_runs;                /* EW_ATTENTION_PARTIAL positions each, of the row that sees most */
+    size_t n_parts, runs_of_part; /* one part: computed at once, without partials */
+    size_t first_item;            /* of a KV head's items, one a part */
+    size_t partials_at;           /* floats */
+} ew_attention_span;
+
+typedef struct ew_attention_workspace {
+    ew_attention_span *spans; /* [n_rows] */
+    size_t n_spans;
+    size_t n_items;           /* of one KV head */
+    atomic_size_t *n_done;    /* [n_rows][n_kv_heads]: parts computed of a span and head; 0 between layers */
+    float *partials;          /* of spans with several parts: [n_kv_heads][rows][n_runs], see kernels */
+    size_t n_partials;        /* floats there is room for */
+} ew_attention_workspace;
+
 /* What one forward pass works in: rows are the tokens of a batch. */
 typedef struct ew_workspace {
     size_t n_rows;            /* most tokens of a batch */
@@ -39,7 +57,7 @@ typedef struct ew_workspace {
     float *cosine, *sine;     /* [n_rows][head_dim / 2] */
     ew_activations inputs;    /* of width d_model; {0} in the unquantized reference, like the next two */
     ew_activations attended_inputs, hidden_inputs; /* n_heads * head_dim, d_ff */
-    size_t *spans;                                 /* [n_rows + 1]: first rows of the spans of attention, forward.c */
+    ew_attention_workspace attention;
 } ew_workspace;
 
 /* Rows first .. first + n_rows - 1 of a batch have the same adapter. */

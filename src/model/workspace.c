@@ -11,8 +11,12 @@ static bool allocate_rows(float **rows, size_t n_rows, size_t width) {
 
 static bool allocate_floats(const ew_config *config, size_t n_rows, ew_workspace *w) {
     size_t q_width = config->n_heads * config->head_dim, kv_width = config->n_kv_heads * config->head_dim;
-    w->spans = ew_allocate(n_rows + 1, sizeof *w->spans);
-    return w->spans && allocate_rows(&w->residual, n_rows, config->d_model) &&
+    w->attention.spans = ew_allocate(n_rows, sizeof *w->attention.spans);
+    size_t n_done;
+    if (ew_multiply_size(n_rows, config->n_kv_heads, &n_done)) {
+        w->attention.n_done = ew_allocate(n_done, sizeof *w->attention.n_done);
+    }
+    return w->attention.spans && w->attention.n_done && allocate_rows(&w->residual, n_rows, config->d_model) &&
            allocate_rows(&w->normed, n_rows, config->d_model) && allocate_rows(&w->q, n_rows, q_width) &&
            allocate_rows(&w->attended, n_rows, q_width) && allocate_rows(&w->k, n_rows, kv_width) &&
            allocate_rows(&w->v, n_rows, kv_width) && allocate_rows(&w->gate, n_rows, config->d_ff) &&
@@ -51,7 +55,9 @@ void ew_workspace_free(ew_workspace *w) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         free(rows[i]);
     }
-    free(w->spans);
+    free(w->attention.spans);
+    free(w->attention.n_done);
+    free(w->attention.partials);
     ew_activations_free(&w->inputs);
     ew_activations_free(&w->attended_inputs);
     ew_activations_free(&w->hidden_inputs);
