@@ -1,6 +1,8 @@
 /* Truncation sets and log-probabilities against the goldens (when they are there), ties, penalties, draws. */
 #include "support.h"
 
+#include "base/random.h"
+#include "kernel/math64.h"
 #include "reason/sampler.h"
 
 #include <jansson.h>
@@ -141,6 +143,127 @@ static void draws_follow_the_probabilities(void **state) {
     }
 }
 
+/* Every machine's loops have the bits of the functions that define them. */
+static void loops_are_what_they_stand_for(void **state) {
+    (void)state;
+    enum { N = 517 };
+    float logits[N], penalized[N];
+    uint8_t seen[N];
+    const ew_weigh_table *tables[3];
+    size_t n_tables = ew_weigh_all(tables);
+    for (size_t i = 0; i < N; i++) {
+        logits[i] = (float)(ew_random_unit(1, 2, i) * (i % 7 == 0 ? 2000.0 : 30.0) - 40.0);
+        seen[i] = i % 3 == 0;
+    }
+    logits[5] = logits[9];
+    logits[100] = -INFINITY;
+    for (size_t t = 0; t < n_tables; t++) {
+        double weights[N];
+        uint16_t buckets[N];
+        bool sound;
+        float largest = tables[t]->largest(logits, N, &sound), most = -INFINITY;
+        for (size_t i = 0; i < N; i++) {
+            most = fmaxf(most, logits[i]);
+        }
+        assert_true(sound && largest == most);
+        tables[t]->weigh(logits, N, largest, 0.7f, weights, buckets);
+        tables[t]->penalize(logits, seen, N, 1.3f, penalized);
+        for (size_t i = 0; i < N; i++) {
+            double x = ((double)logits[i] - (double)largest) * (1.0 / (double)0.7f);
+            float less = logits[i] > 0 ? logits[i] / 1.3f : logits[i] * 1.3f;
+            assert_true(weights[i] == ew_exp64(x));
+            assert_int_equal(buckets[i], x <= -64 ? EW_WEIGH_BUCKETS - 1 : (int)(-64 * x));
+            assert_true(penalized[i] == (seen[i] ? less : logits[i]));
+        }
+        double tail = 0;
+        bool any;
+        for (size_t i = 0; i < N; i++) {
+            tail += logits[i] < largest - 3 ? exp(((double)logits[i] - (double)largest) / 13.0) : 0;
+        }
+        assert_true(fabs(tables[t]->tail(logits, N, largest, 13.0f, largest - 3, &any) - tail) <= 5e-5 * tail);
+        assert_true(any);
+        tables[t]->tail(logits, N, largest, 13.0f, nextafterf(largest, INFINITY), &any);
+        assert_false(any);
+        assert_true(tables[t]->any_within(logits, N, largest, largest));
+        assert_false(tables[t]->any_within(logits, N, nextafterf(largest, INFINITY), INFINITY));
+        for (size_t i = 0; i < N; i += 103) { /* in a vector, and in the rest */
+            const float bad[] = {NAN, INFINITY, -NAN};
+            for (int k = 0; k < 3; k++) {
+                float kept = logits[i];
+                logits[i] = bad[k];
+                tables[t]->largest(logits, N, &sound);
+                assert_false(sound);
+                logits[i] = kept;
+            }
+        }
+    }
+}
+
+/* The token that the sorted candidates give; SIZE_MAX where u stands on a border of two, up to rounding. */
+static size_t token_by_candidates(const ew_sampler *sampler, double u) {
+    double sum = 0;
+    for (size_t i = 0; i < sampler->n_kept; i++) {
+        sum += sampler->probability[i];
+        if (fabs(u - sum) < 1e-11) {
+            return SIZE_MAX;
+        }
+        if (u < sum) {
+            return (size_t)sampler->order[i];
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* Flat, peaked, mostly alike, nearly all impossible, far apart. */
+static float made_up_logit(int kind, size_t i, size_t n) {
+    double x = ew_random_unit(7, (uint64_t)kind, i);
+    switch (kind) {
+    case 0:
+        return (float)x;
+    case 1:
+        return (float)(5 * x + (i % 97 == 0 ? 12 + 3 * x : 0));
+    case 2:
+        return i % 50 == 0 ? 1.5f : 1.0f;
+    case 3:
+        return i + 3 < n ? -INFINITY : (float)x;
+    default:
+        return (float)(3000 * x);
+    }
+}
+
+/* Drawing by buckets gives the token that drawing among the sorted candidates would. */
+static void draws_by_buckets_are_those_of_the_order(void **state) {
+    (void)state;
+    enum { N = 2111, DRAWS = 40 };
+    static float logits[N];
+    static const struct {
+        float temperature, top_p, min_p;
+    } rules[] = {{1, 1, 0}, {0.7f, 0.95f, 0}, {0.7f, 0.5f, 0}, {1.5f, 1, 0.02f}, {1, 0.9f, 0.3f}, {100, 0.99f, 0}, {1, 0, 0}};
+    size_t n_compared = 0;
+    for (int kind = 0; kind < 5; kind++) {
+        for (size_t i = 0; i < N; i++) {
+            logits[i] = made_up_logit(kind, i, N);
+        }
+        for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+            ew_sampling rule = rule_of(rules[r].temperature, 0, rules[r].top_p, rules[r].min_p);
+            ew_sampler sampler, sorted;
+            assert_int_equal(ew_sampler_open(&rule, N, &sampler, NULL), EW_OK);
+            assert_int_equal(ew_sampler_open(&rule, N, &sorted, NULL), EW_OK);
+            assert_int_equal(ew_sampler_candidates(&sorted, logits, NULL), EW_OK);
+            for (uint64_t i = 0; i < DRAWS; i++) {
+                int32_t token;
+                assert_int_equal(ew_sampler_draw(&sampler, logits, 1, i, &token, NULL), EW_OK);
+                size_t wanted = token_by_candidates(&sorted, ew_random_unit(0, 1, i));
+                assert_true(wanted == SIZE_MAX || wanted == (size_t)token);
+                n_compared += wanted != SIZE_MAX;
+            }
+            ew_sampler_free(&sampler);
+            ew_sampler_free(&sorted);
+        }
+    }
+    assert_true(n_compared > 5 * 7 * DRAWS * 9 / 10);
+}
+
 static void what_makes_no_sense_is_refused(void **state) {
     (void)state;
     ew_error error;
@@ -164,6 +287,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sets_equal_the_goldens),           cmocka_unit_test(greedy_takes_the_smaller_id_of_equals),
         cmocka_unit_test(the_penalty_lowers_what_was_seen), cmocka_unit_test(draws_follow_the_probabilities),
+        cmocka_unit_test(loops_are_what_they_stand_for),    cmocka_unit_test(draws_by_buckets_are_those_of_the_order),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
