@@ -68,9 +68,7 @@ static void assert_gradients(const ew_network *network, ew_trainer *trainer, con
         }
         assert_int_equal(tensor->bytes, n * sizeof(float));
         double off = relative_l2(gradient, (const float *)(const void *)tensor->data, n);
-        /* k_proj.bias is small by nature: the keys' mean changes no softmax but through rotation. */
-        double allowed = strstr(name, "k_proj.bias") ? 4 * tolerance : tolerance;
-        if (!(off <= allowed)) {
+        if (!(off <= tolerance)) {
             fail_msg("%s: relative error %g", full, off);
         }
     }
@@ -118,6 +116,7 @@ typedef struct run {
     const json_t *training;
     const ew_safetensors *file;
     double weight_decay, tolerance;
+    double rounding; /* times the tolerance of losses, in steps */
 } run;
 
 /* Ten steps; batches[10], or one for all where `same` is given. */
@@ -140,11 +139,10 @@ static void assert_training(const run *r, const batch *same) {
         EW_ASSERT_OK(ew_trainer_gradient(r->trainer, b->items, b->n, NULL, step, &result, error));
         EW_ASSERT_OK(ew_adamw_step(&optimizer, &r->network->parameters, ew_trainer_gradient_vector(r->trainer), rate,
                                    ew_trainer_pool(r->trainer), &norm, error));
-        /* Adam divides small gradients by their own size: with a scale of 4 rounding grows from step to step. */
-        assert_true(fabs(result.loss - json_double(expected, "loss")) < 5 * LOSS_TOLERANCE);
+        assert_true(fabs(result.loss - json_double(expected, "loss")) < r->rounding * LOSS_TOLERANCE);
         assert_int_equal(result.n_targets, (size_t)json_double(expected, "targets"));
         assert_true(fabs(rate / json_double(expected, "lr") - 1) < 1e-12);
-        assert_true(fabs(norm / json_double(expected, "grad_norm_before_clip") - 1) < 1e-4);
+        assert_true(fabs(norm / json_double(expected, "grad_norm_before_clip") - 1) < r->rounding * 1e-4);
         if (step == 1 || step == 10) {
             assert_change(r->network, start, r->file, step == 1 ? "after1." : "after10.",
                           json_object_get(r->training, step == 1 ? "after1_checksums" : "after10_checksums"),
@@ -193,7 +191,7 @@ static void check_dense(const char *name, bool checkpointing) {
     }
     snprintf(relative, sizeof relative, "goldens/dense/%s.safetensors", name);
     ew_safetensors *file = golden_tensors(relative);
-    run r = {.file = file, .weight_decay = 0.1, .tolerance = CHANGE_TOLERANCE};
+    run r = {.file = file, .weight_decay = 0.1, .tolerance = CHANGE_TOLERANCE, .rounding = 1};
     EW_ASSERT_OK(ew_network_open(checkpoint, NULL, &r.network, error));
     r.trainer = open_trainer(r.network, checkpointing);
     r.training = json_object_get(root, "training");
@@ -298,6 +296,9 @@ static bool open_case(const char *folder, const char *name, const char *model, a
     c->r.training = json_object_get(c->root, "training");
     c->r.file = c->file;
     c->r.tolerance = LORA_CHANGE_TOLERANCE;
+    /* Adam divides small gradients by their own size, and with rsLoRA's scale of 4 rounding grows from step to step: OpenBLAS's
+     * kernels are 0.9 to 3.3e-5 off, products summed in double and rounded once 1.0e-5, the goldens' own float32 0.9e-5. */
+    c->r.rounding = strstr(name, ".rslora") ? 5 : 1;
     return true;
 }
 
