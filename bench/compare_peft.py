@@ -140,6 +140,10 @@ def edgewise_step(options, folder, *more):
     return json.loads(subprocess.run(command + list(more), check=True, stdout=subprocess.PIPE).stdout)
 
 
+def tell(kind, steps):
+    print(f"{kind}: step {len(steps)} took {steps[-1]['seconds']:.2f} s", file=sys.stderr)
+
+
 def run(options, folder):
     hows = ["", "masked, "] if options.prompt else [""]
     workers = {}
@@ -160,13 +164,14 @@ def run(options, folder):
             worker.stdin.write("step\n")
             worker.stdin.flush()
             theirs[kind].append(json.loads(worker.stdout.readline()))
+            tell(kind, theirs[kind])
         for kind in ours:
             more = ["--products", kind.split()[-1]] + ([] if "masked" in kind else ["--unmasked"])
             result = edgewise_step(options, folder, *more)
             machines[result["machine"]["products"]] = result["machine"]
             row = result["rows"][0]
             ours[kind].append({"seconds": row["step_ms"] / 1000, "loss": row["loss"], "peak": row["peak_memory_bytes"]})
-        print(f"round {round_number + 1} of {options.rounds} done", file=sys.stderr)
+            tell(kind, ours[kind])
     for worker in workers.values():
         worker.stdin.close()
         worker.wait()
