@@ -4,15 +4,87 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pages come from slabs, each as large as all before it together, up to this size. Large ones are made of the system's large
+ * pages (ew_allocate_aligned): attention reads a little of every page, and would look up an address for each of these. */
+enum { SLAB_MOST = 1 << 24 };
+
+/* The head of a slab. A slab with free pages is in the pool's list. */
+struct ew_page_slab {
+    struct ew_page_slab *previous, *next;
+    size_t n_pages, n_free;
+    uint8_t *free; /* a page, whose header points to the next; pages behind n_touched have never been used */
+    size_t n_touched;
+};
+
 /* Stands before a page's data, one cache line, so that the data stays aligned. */
 typedef struct page_header {
     size_t n_references;
+    struct ew_page_slab *slab;
+    uint8_t *next_free;
 } page_header;
 
 enum { HEADER_BYTES = 64 };
 
+_Static_assert(sizeof(struct ew_page_slab) <= HEADER_BYTES && sizeof(page_header) <= HEADER_BYTES, "room for heads");
+
 static page_header *header_of(uint8_t *page) {
     return (page_header *)(void *)(page - HEADER_BYTES);
+}
+
+static void list_slab(ew_page_pool *pool, struct ew_page_slab *slab) {
+    slab->previous = NULL;
+    slab->next = pool->slabs;
+    if (slab->next) {
+        slab->next->previous = slab;
+    }
+    pool->slabs = slab;
+}
+
+static void unlist_slab(ew_page_pool *pool, struct ew_page_slab *slab) {
+    if (slab->next) {
+        slab->next->previous = slab->previous;
+    }
+    if (slab->previous) {
+        slab->previous->next = slab->next;
+    } else {
+        pool->slabs = slab->next;
+    }
+}
+
+/* As many pages as there are already, within the limits. */
+static ew_status add_slab(ew_page_pool *pool, ew_error *error) {
+    size_t page = pool->page_bytes + HEADER_BYTES, n = (SLAB_MOST - HEADER_BYTES) / page, bytes;
+    n = n < pool->n_pages ? n : pool->n_pages;
+    if (pool->n_pages_most > 0 && n > pool->n_pages_most - pool->n_pages) {
+        n = pool->n_pages_most - pool->n_pages;
+    }
+    n = n > 0 ? n : 1;
+    struct ew_page_slab *slab = NULL;
+    if (ew_multiply_size(n, page, &bytes) && ew_add_size(bytes, HEADER_BYTES, &bytes)) {
+        slab = ew_allocate_aligned(bytes, 1);
+    }
+    if (!slab) {
+        return ew_fail_memory(error, pool->page_bytes, "a page of the KV cache");
+    }
+    slab->n_pages = slab->n_free = n;
+    list_slab(pool, slab);
+    return EW_OK;
+}
+
+/* A page of a slab that has one, zeroed. */
+static uint8_t *take_page(ew_page_pool *pool, struct ew_page_slab *slab) {
+    uint8_t *page = slab->free;
+    if (page) {
+        slab->free = header_of(page)->next_free;
+        memset(page, 0, pool->page_bytes);
+    } else {
+        page = (uint8_t *)slab + HEADER_BYTES + slab->n_touched++ * (pool->page_bytes + HEADER_BYTES) + HEADER_BYTES;
+    }
+    if (--slab->n_free == 0) {
+        unlist_slab(pool, slab);
+    }
+    *header_of(page) = (page_header){.n_references = 1, .slab = slab};
+    return page;
 }
 
 static ew_status add_page(ew_page_pool *pool, uint8_t **page, ew_error *error) {
@@ -20,24 +92,28 @@ static ew_status add_page(ew_page_pool *pool, uint8_t **page, ew_error *error) {
         return ew_fail(error, EW_ERROR_CONTEXT, "the KV memory is full: %zu pages of %d positions, %zu bytes in all",
                        pool->n_pages, EW_PAGE_POSITIONS, pool->n_pages * pool->page_bytes);
     }
-    size_t bytes;
-    uint8_t *memory = NULL;
-    if (ew_add_size(pool->page_bytes, HEADER_BYTES, &bytes)) {
-        memory = ew_allocate_aligned(1, bytes);
+    ew_status status = pool->slabs ? EW_OK : add_slab(pool, error);
+    if (status == EW_OK) {
+        *page = take_page(pool, pool->slabs);
+        pool->n_pages++;
     }
-    if (!memory) {
-        return ew_fail_memory(error, pool->page_bytes, "a page of the KV cache");
-    }
-    *page = memory + HEADER_BYTES;
-    header_of(*page)->n_references = 1;
-    pool->n_pages++;
-    return EW_OK;
+    return status;
 }
 
 static void release_page(ew_page_pool *pool, uint8_t *page) {
-    if (--header_of(page)->n_references == 0) {
-        free(page - HEADER_BYTES);
-        pool->n_pages--;
+    struct ew_page_slab *slab = header_of(page)->slab;
+    if (--header_of(page)->n_references > 0) {
+        return;
+    }
+    pool->n_pages--;
+    header_of(page)->next_free = slab->free;
+    slab->free = page;
+    if (slab->n_free++ == 0) {
+        list_slab(pool, slab);
+    }
+    if (slab->n_free == slab->n_pages) {
+        unlist_slab(pool, slab);
+        free(slab);
     }
 }
 

@@ -11,8 +11,9 @@ typedef struct ew_page_pool {
     ew_kv_layout layout;  /* of one layer's and head's part of a page */
     size_t n_kv_heads;
     size_t page_bytes;    /* layout.page_bytes * n_layers * n_kv_heads */
-    size_t n_pages;       /* allocated now */
+    size_t n_pages;       /* in use now */
     size_t n_pages_most;  /* 0: no limit */
+    struct ew_page_slab *slabs; /* memory with room for further pages; NULL when there is none */
 } ew_page_pool;
 
 /* The cells of one stream: page i holds positions 32 i .. 32 i + 31. */

@@ -56,6 +56,35 @@ static void forks_share_pages_until_they_diverge(void **state) {
     ew_session_close(session);
 }
 
+/* Pages go back in another order than they came, are used again, and hold nothing of their past. */
+static void pages_are_used_again(void **state) {
+    (void)state;
+    enum { STREAMS = 5, VOCABULARY = 320 };
+    float fresh[VOCABULARY], again[VOCABULARY];
+    ew_session *session = open_test_session(model, 1, 0);
+    size_t page = session->pages.page_bytes;
+    for (size_t round = 0; round < 3; round++) {
+        ew_stream *streams[STREAMS];
+        for (size_t k = 0; k < STREAMS; k++) {
+            EW_ASSERT_OK(ew_stream_open(session, &streams[k], error));
+            EW_ASSERT_OK(ew_synthetic_cells(streams[k], 100 * (k + 1), round + k, error));
+        }
+        assert_int_equal(describe(session).kv_bytes, (4 + 7 + 10 + 13 + 16) * page);
+        ew_stream_close(streams[1]);
+        ew_stream_truncate(streams[4], 0);
+        EW_ASSERT_OK(ew_synthetic_cells(streams[4], 45, 9, error));
+        EW_ASSERT_OK(ew_evaluate(session, &(ew_input){streams[4], 7, true}, 1, round == 0 ? fresh : again, NULL, error));
+        assert_int_equal(describe(session).kv_bytes, (4 + 10 + 13 + 2) * page);
+        for (size_t k = 0; k < STREAMS; k++) {
+            ew_stream_close(k == 1 ? NULL : streams[k]);
+        }
+        assert_int_equal(describe(session).kv_bytes, 0);
+        assert_null(session->pages.slabs);
+    }
+    assert_memory_equal(fresh, again, sizeof fresh);
+    ew_session_close(session);
+}
+
 static void a_failed_call_leaves_streams_as_they_were(void **state) {
     (void)state;
     ew_session_options options = EW_SESSION_OPTIONS_INIT;
@@ -212,6 +241,7 @@ static void options_of_another_size_are_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forks_share_pages_until_they_diverge),
+        cmocka_unit_test(pages_are_used_again),
         cmocka_unit_test(a_failed_call_leaves_streams_as_they_were),
         cmocka_unit_test(kv_memory_has_a_limit),
         cmocka_unit_test(a_cancel_stops_the_next_call),

@@ -101,6 +101,9 @@ LANES_INLINE f32x16 lanes_fma(f32x16 x, f32x16 y, f32x16 z) {
     }
     return out;
 }
+LANES_INLINE f32x16 lanes_fma_at(const float *x, f32x16 y, f32x16 z) {
+    return lanes_fma(lanes_set(*x), y, z);
+}
 LANES_INLINE f32x16 lanes_at_most(f32x16 v, float limit) {
     return lanes_min(v, lanes_set(limit)); /* NaN where v is */
 }

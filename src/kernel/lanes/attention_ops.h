@@ -18,30 +18,13 @@ static void begin_run_outputs(const ew_attention *a, size_t begin, attention_run
     }
 }
 
-/* The keys that a row reads at `position`, if it does. */
-static read_ahead keys_ahead(const ew_attention *a, size_t row, size_t position) {
-    bool seen = position < a->n_positions[row];
-    return (read_ahead){seen ? page_at(a, row, position) : NULL, a->layout->v_codes_at};
-}
-
 /* One run of all rows. `first`: nothing has been asked for yet. */
 static void compute_run(const ew_attention *a, const query_planes *planes, size_t begin, bool first, value_page *values,
                         attention_run *run) {
-    enum { PAGES_AHEAD = 2 * EW_PAGE_POSITIONS };
     const ew_kv_layout *layout = a->layout;
     size_t n = seen_by_any(a) - begin;
     n = n < EW_ATTENTION_PARTIAL ? n : EW_ATTENTION_PARTIAL;
-    for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
-        row_range rows = next_sharers(a, 0, begin + at);
-        for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
-            const uint8_t *page = page_at(a, rows.begin, begin + at);
-            if (first) {
-                ask_for_part(keys_ahead(a, rows.begin, begin + at + PAGES_AHEAD), 0, 1);
-            }
-            read_ahead ahead = {page + layout->v_codes_at, layout->page_bytes - layout->v_codes_at};
-            score_page(a, page, planes, rows, at, run, ahead);
-        }
-    }
+    score_run(a, planes, begin, n, first, run);
     begin_run_outputs(a, begin, run);
     for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
         row_range rows = next_sharers(a, 0, begin + at);

@@ -7,9 +7,9 @@
 
 enum { ROWS_AT_ONCE = 4 };
 
-/* Queries of all rows as INT16 planes. */
+/* Queries of all rows as INT16 planes, the high one first. */
 typedef struct {
-    int8_t hi[EW_ATTENTION_ROWS][EW_HEAD_DIM_MAX], lo[EW_ATTENTION_ROWS][EW_HEAD_DIM_MAX];
+    int8_t codes[EW_ATTENTION_ROWS][2][EW_HEAD_DIM_MAX];
     int32_t bias[EW_ATTENTION_ROWS][SCALES_MAX]; /* -SIGNED_BIAS times the sum of the codes under one scale */
     float scale[EW_ATTENTION_ROWS];              /* s_q times the softmax scale */
 } query_planes;
@@ -24,7 +24,7 @@ static void quantize_queries(const ew_attention *a, query_planes *planes) {
     const ew_kv_layout *layout = a->layout;
     for (size_t row = 0; row < a->n_rows; row++) {
         const float *x = a->queries[row];
-        int8_t *hi = planes->hi[row], *lo = planes->lo[row];
+        int8_t *hi = planes->codes[row][0], *lo = planes->codes[row][1];
         float scale = span_scale(x, layout->head_dim, LEVELS_INT16);
         planes->scale[row] = scale * a->softmax_scale;
         memset(hi, 0, layout->padded_dim);
@@ -68,8 +68,8 @@ LANES_INLINE void score_halves(const ew_kv_layout *layout, const uint8_t *page, 
             }
             for (size_t i = 0; i < n_rows; i++) {
                 for (int h = 0; h < n_halves; h++) {
-                    hi[h][i] = ints_dot_signed(hi[h][i], keys[h], planes->hi[row + i] + quad * 4);
-                    lo[h][i] = ints_dot_signed(lo[h][i], keys[h], planes->lo[row + i] + quad * 4);
+                    hi[h][i] = ints_dot_signed(hi[h][i], keys[h], planes->codes[row + i][0] + quad * 4);
+                    lo[h][i] = ints_dot_signed(lo[h][i], keys[h], planes->codes[row + i][1] + quad * 4);
                 }
             }
         }
@@ -109,6 +109,35 @@ static void score_page(const ew_attention *a, const uint8_t *page, const query_p
                 score_halves(a->layout, page, half, HALVES, planes, row, ROWS_AT_ONCE, scores, ahead);
             }
             ahead.bytes = NULL;
+        }
+    }
+}
+
+/* The keys that a row reads at `position`, if it does. */
+static read_ahead keys_ahead(const ew_attention *a, size_t row, size_t position) {
+    bool seen = position < a->n_positions[row];
+    return (read_ahead){seen ? page_at(a, row, position) : NULL, a->layout->v_codes_at};
+}
+
+/* What is asked for while the keys at `position` are scored: the page's values, and where nothing has been asked for yet
+ * (`first`) the keys of a later page, at once. */
+static inline read_ahead ahead_of_scores(const ew_attention *a, size_t row, size_t position, bool first) {
+    enum { PAGES_AHEAD = 2 * EW_PAGE_POSITIONS };
+    if (first) {
+        ask_for_part(keys_ahead(a, row, position + PAGES_AHEAD), 0, 1);
+    }
+    size_t keys = a->layout->v_codes_at;
+    return (read_ahead){page_at(a, row, position) + keys, a->layout->page_bytes - keys};
+}
+
+/* Scores of n positions from `begin` on, for all rows. */
+static void score_run(const ew_attention *a, const query_planes *planes, size_t begin, size_t n, bool first,
+                      attention_run *run) {
+    for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
+        row_range rows = next_sharers(a, 0, begin + at);
+        for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
+            score_page(a, page_at(a, rows.begin, begin + at), planes, rows, at, run,
+                       ahead_of_scores(a, rows.begin, begin + at, first));
         }
     }
 }

@@ -39,7 +39,7 @@ LANES_INLINE void add_value_stretch(const value_rows *rows, size_t n_rows, size_
         }
         for (size_t i = 0; i < n_rows; i++) {
             for (size_t j = 0; j < n_lanes; j++) {
-                sum[i][j] = lanes_fma(lanes_set((j < 2 ? first : second)[i][t]), values[j], sum[i][j]);
+                sum[i][j] = lanes_fma_at(&(j < 2 ? first : second)[i][t], values[j], sum[i][j]);
             }
         }
     }

@@ -79,6 +79,9 @@ LANES_INLINE f32x16 lanes_div(f32x16 x, f32x16 y) {
 LANES_INLINE f32x16 lanes_fma(f32x16 x, f32x16 y, f32x16 z) {
     return (f32x16){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
 }
+LANES_INLINE f32x16 lanes_fma_at(const float *x, f32x16 y, f32x16 z) {
+    return lanes_fma(lanes_set(*x), y, z);
+}
 LANES_INLINE f32x16 lanes_max(f32x16 x, f32x16 y) {
     LANES_EACH(f32x16, _mm256_max_ps);
 }

@@ -72,6 +72,11 @@ LANES_INLINE f32x16 lanes_div(f32x16 a, f32x16 b) {
 LANES_INLINE f32x16 lanes_fma(f32x16 a, f32x16 b, f32x16 c) {
     return _mm512_fmadd_ps(a, b, c);
 }
+/* The same for one float at a. The compilers would load it into a register first, an instruction more. */
+LANES_INLINE f32x16 lanes_fma_at(const float *a, f32x16 b, f32x16 c) {
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(*a));
+    return c;
+}
 LANES_INLINE f32x16 lanes_max(f32x16 a, f32x16 b) {
     return _mm512_max_ps(a, b);
 }
