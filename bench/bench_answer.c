@@ -1,10 +1,10 @@
 /* What ew_answer costs on top of the batches that it evaluates: streams of a made-up model, as many tokens each.
  *
- *   bench_answer [shape [streams [tokens [prompt [top_p [rounds]]]]]]        qwen2.5-0.5b 8 64 1000 0.95 3
+ *   bench_answer [shape or model file [streams [tokens [prompt [top_p [rounds]]]]]]        qwen2.5-0.5b 8 64 1000 0.95 3
  *
  * The model's own logits, of random weights, are flat: a draw among 151,936 tokens that are all alike is the worst case.
  * So every other round draws from logits as trained models have them (a few tokens stand out), which replace the model's
- * behind the clock. Printed are the medians over steps: the batch, and all between two batches. */
+ * behind the clock. A model file's logits are its own in every round. Printed are the medians over steps: the batch, and all between two batches. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "format/json.h"
@@ -27,6 +27,7 @@ typedef struct bench {
     bool peaks;
     double batch[2][STEPS_MOST], between[2][STEPS_MOST]; /* seconds, without and with peaks */
     size_t n[2];
+    bool own;    /* the model comes from a file: its tokenizer, its logits */
     size_t step; /* of the round */
     double last; /* when the last batch ended; 0: none yet */
 } bench;
@@ -119,8 +120,11 @@ static ew_status evaluate(void *self, const ew_input *inputs, size_t n_inputs, f
             if (b->peaks) {
                 put_peaks(b, row, of);
             }
-            for (size_t k = b->model->config.vocab_size - 5; k < b->model->config.vocab_size; k++) {
+            for (size_t k = b->model->config.vocab_size - 5; !b->own && k < b->model->config.vocab_size; k++) {
                 of[k] = -INFINITY; /* nobody ends before the others */
+            }
+            for (size_t k = 0; b->own && k < b->model->n_end_tokens; k++) {
+                of[b->model->end_tokens[k]] = -INFINITY;
             }
             row++;
         }
@@ -160,9 +164,13 @@ static uint64_t run(bench *b, size_t n_streams, size_t n_tokens, size_t n_prompt
     size_t n_shown = 0;
     uint64_t hash = 0;
     const ew_source source = {.self = b, .session = b->session, .evaluate = evaluate, .now = now};
-    char *text = ew_allocate(n_prompt, 1);
-    memset(text, 'x', n_prompt);
-    const ew_message message = {"user", text, n_prompt};
+    static const char sentence[] = "Tell me a story about the sea. "; /* 8 tokens, or as many as bytes */
+    size_t length = b->own ? n_prompt / 8 * (sizeof sentence - 1) : n_prompt;
+    char *text = ew_allocate(length, 1);
+    for (size_t i = 0; i < length; i++) {
+        text[i] = sentence[i % (sizeof sentence - 1)];
+    }
+    const ew_message message = {"user", text, length};
     policy.mode = EW_MODE_OFF;
     policy.streams = n_streams;
     policy.run_all = true;
@@ -199,20 +207,25 @@ int main(int argc, char **argv) {
     double top_p = number(argc, argv, 5, 0.95);
     uint64_t hash[2] = {0};
     check(ew_pool_create(0, NULL, &b.pool, &error), &error);
-    check(ew_synthetic_model(&options, b.pool, &b.model, &error), &error);
-    make_tokenizer(&b);
-    make_peaked(&b);
+    b.own = strchr(options.shape, '/') || strstr(options.shape, ".gguf");
+    if (b.own) {
+        check(ew_model_open(options.shape, NULL, &b.model, &error), &error);
+    } else {
+        check(ew_synthetic_model(&options, b.pool, &b.model, &error), &error);
+        make_tokenizer(&b);
+        make_peaked(&b);
+    }
     check(ew_session_open(b.model, NULL, &b.session, &error), &error);
     for (size_t round = 0; round < 2 * n_rounds; round++) {
-        b.peaks = round % 2 == 1;
+        b.peaks = !b.own && round % 2 == 1;
         b.step = 0; /* the same peaks in every round */
         hash[b.peaks] = run(&b, n_streams, n_tokens, n_prompt, top_p);
     }
     printf("%s, %zu streams of %zu tokens behind %zu, top_p %g, %zu threads\n", options.shape, n_streams, n_tokens, n_prompt,
            top_p, ew_pool_size(b.session->pool));
-    for (int peaks = 0; peaks < 2; peaks++) {
+    for (int peaks = 0; peaks < (b.own ? 1 : 2); peaks++) {
         double batch = median(b.batch[peaks], b.n[peaks]), between = median(b.between[peaks], b.n[peaks]);
-        printf("%-7s batch %7.3f ms, between batches %7.3f ms (%4.1f %%), tokens %016llx\n", peaks ? "peaked" : "flat",
+        printf("%-7s batch %7.3f ms, between batches %7.3f ms (%4.1f %%), tokens %016llx\n", b.own ? "its own" : peaks ? "peaked" : "flat",
                batch * 1e3, between * 1e3, 100 * between / batch, (unsigned long long)hash[peaks]);
     }
     ew_session_close(b.session);

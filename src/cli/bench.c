@@ -1,6 +1,7 @@
 /* edgewise bench: tokens a second beside what the machine's memory and units allow, measured in the same run. */
 #include "base/memory.h"
 #include "cli/arguments.h"
+#include "cli/bench_switcher.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
@@ -28,7 +29,7 @@ typedef struct request {
     const char *streams;
     size_t n_threads, group, adapter_rank;
     int scheme, activations, adapter_storage;
-    bool json, train;
+    bool json, train, switcher;
 } request;
 
 typedef struct row {
@@ -51,6 +52,7 @@ typedef struct bench {
     ew_stream *prefix;   /* the shared positions, made once */
     ew_adapter *adapter; /* of random values; may be NULL */
     ew_machine machine;
+    ew_switcher_cost switcher_cost;
     row *rows; /* [ROWS_MOST] */
     size_t n_rows;
     float *logits;    /* [STREAMS_MOST][vocab] */
@@ -339,6 +341,12 @@ static void print_table(const bench *b) {
                s.spread * 100, r->cost.bytes * 1e-6, r->cost.macs * 1e-9, s.limit_ms, s.share * 100,
                (unsigned long long)r->checksum);
     }
+    if (b->request.switcher) {
+        const ew_switcher_cost *c = &b->switcher_cost;
+        printf("\nA switcher adds %.2f %% to a prompt of %zu tokens (median of %zu pairs, half of them %.2f to %.2f %%); the "
+               "fastest %.3f ms alone, %.3f ms with it.\n",
+               100 * c->share, b->request.prompt, c->n_pairs, 100 * c->low, 100 * c->high, c->alone * 1e3, c->with * 1e3);
+    }
     const char *why = complaint(b);
     if (why) {
         printf("\nNot a good measurement: %s. Run it again on a quiet machine.\n", why);
@@ -369,6 +377,18 @@ static json_t *row_json(const bench *b, row *r) {
     return object;
 }
 
+static json_t *switcher_json(const bench *b) {
+    const ew_switcher_cost *c = &b->switcher_cost;
+    json_t *object = json_object();
+    ew_json_put_count(&object, "pairs", c->n_pairs);
+    ew_json_put(&object, "share", json_real(c->share));
+    ew_json_put(&object, "share_low", json_real(c->low));
+    ew_json_put(&object, "share_high", json_real(c->high));
+    ew_json_put(&object, "alone_ms", json_real(c->alone * 1e3));
+    ew_json_put(&object, "with_ms", json_real(c->with * 1e3));
+    return object;
+}
+
 static ew_status print_json(const bench *b, ew_error *error) {
     const ew_machine *m = &b->machine;
     json_t *machine = json_object(), *rows = json_array(), *object = json_object();
@@ -387,6 +407,9 @@ static ew_status print_json(const bench *b, ew_error *error) {
     const char *why = complaint(b);
     ew_json_put(&object, "machine", machine);
     ew_json_put(&object, "rows", rows);
+    if (b->request.switcher) {
+        ew_json_put(&object, "switcher", switcher_json(b));
+    }
     ew_json_put(&object, "good", json_boolean(why == NULL));
     if (why) {
         ew_json_put(&object, "why_not", json_string(why));
@@ -414,6 +437,9 @@ static int run(bench *b, const ew_command *command) {
     }
     if (status == EW_OK) {
         status = run_rounds(b, &error);
+    }
+    if (status == EW_OK && b->request.switcher) {
+        status = ew_switcher_cost_measure(b->session, b->request.prompt, &b->switcher_cost, &error);
     }
     if (status == EW_OK && b->request.json) {
         status = print_json(b, &error);
@@ -486,6 +512,8 @@ int ew_cli_bench(int argc, char **argv) {
          .choices = storages},
         {"train", 0, EW_OPTION_FLAG, &q->train,
          .help = "measure training instead; `edgewise bench --train --help` has its options"},
+        {"switcher", 0, EW_OPTION_FLAG, &q->switcher,
+         .help = "also what a switcher adds to the prompt, read in turn without and with it"},
         {"json", 0, EW_OPTION_FLAG, &q->json, .help = "print one JSON object"},
     };
     const ew_command command = {"bench",
@@ -507,6 +535,9 @@ int ew_cli_bench(int argc, char **argv) {
     }
     if (q->group != 0 && q->group != 32 && q->group != 64 && q->group != 128) {
         return ew_usage_error(&command, "--group is 32, 64, 128 or 0, not %zu", q->group);
+    }
+    if (q->prompt == 0 && q->switcher) {
+        return ew_usage_error(&command, "--switcher is about the prompt: --prompt must not be 0");
     }
     if (q->prompt == 0 && q->generate == 0) {
         return ew_usage_error(&command, "with --prompt 0 and --generate 0 there is nothing to measure");

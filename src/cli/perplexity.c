@@ -136,6 +136,9 @@ static ew_status prepare(request *asked, const char *model, const char *path, sc
     ew_status status = ew_engine_open(&asked->engine, model, true, error);
     work->engine = &asked->engine;
     work->window = asked->engine.context_length;
+    if (status == EW_OK) { /* works everywhere in the text */
+        status = ew_stream_set_adapter(asked->engine.stream, asked->engine.adapter, error);
+    }
     if (status == EW_OK) {
         status = tokenize_file(asked, path, work, error);
     }
@@ -187,12 +190,13 @@ static int measure(request *asked, const char *model, const char *path) {
 }
 
 static const char examples[] = "  edgewise perplexity model.gguf wikitext2-test.txt\n"
-                               "  edgewise perplexity model.gguf text.txt --weights f32 --chunks 40 --json\n";
+                               "  edgewise perplexity model.gguf text.txt --weights f32 --chunks 40 --json\n"
+                               "  edgewise perplexity model.gguf text.txt --adapter adapter.gguf\n";
 
 int ew_cli_perplexity(int argc, char **argv) {
     request asked = {.engine.context_length = DEFAULT_WINDOW};
     enum { OWN = 3 };
-    ew_option options[OWN + EW_ENGINE_OPTIONS] = {
+    ew_option options[OWN + EW_ENGINE_OPTIONS + EW_ADAPTER_OPTIONS] = {
         {.name = "skip",
          .type = EW_OPTION_COUNT,
          .value = &asked.skip,
@@ -211,6 +215,7 @@ int ew_cli_perplexity(int argc, char **argv) {
          .help = "print one JSON object: perplexity, nll (mean, nats), tokens, windows, context"},
     };
     ew_engine_option_table(&asked.engine, options + OWN);
+    ew_adapter_option_table(&asked.engine, options + OWN + EW_ENGINE_OPTIONS);
     for (size_t i = 0; i < EW_ENGINE_OPTIONS; i++) {
         if (options[OWN + i].value == &asked.engine.context_length) {
             options[OWN + i].least = 4;

@@ -90,6 +90,14 @@ json '.rows | .[2].bytes_per_step > .[1].bytes_per_step and .[2].checksum != .[1
 code 0 bench -m "$file" $short --shared-prefix 4 --adapter-rank 6 --adapter-storage f32 --streams 1
 json '.rows | map(.adapter_rank) == [0, 0, 6]'
 
+# What a switcher adds to the prompt.
+code 0 bench -m "$file" --prompt 8 --generate 0 --switcher --json
+json '.switcher | .pairs == 24 and (.alone_ms | number) > 0 and (.with_ms | number) > 0 and .share_low <= .share and .share <= .share_high'
+code 0 bench -m "$file" --prompt 8 --generate 0 --switcher
+has "$out" "A switcher adds"
+code 2 bench -m "$file" --prompt 0 --switcher
+has "$err" "--switcher is about the prompt"
+
 # Command lines that make no sense, and files that are none.
 code 2 bench --shape nonsense
 has "$err" "--shape is one of smollm2-135m|"

@@ -24,6 +24,15 @@ done
 cp "$work/two" "$out"
 json '.tokens == ($scored | length) and ((.nll | number) + ($scored | add / length) | fabs) < 1e-5' --slurpfile scored "$work/scored"
 
+# An adapter works from the first token on.
+adapter="$EDGEWISE_TEST_DATA/goldens/lora/adapters/qwen2-tiny.plain"
+code 0 perplexity "$model" "$work/text" --context 64 --chunks 1 --weights f32 --json --adapter "$adapter"
+cp "$out" "$work/adapted"
+code 0 logits "$model" --weights f32 --json --ids "$(jq -r '.ids[0:64] | join(",")' "$work/tokens")" --adapter "$adapter"
+pick '.positions[] | select(.position >= 32 and .position <= 62) | .next_logprob | number' >"$work/scored"
+cp "$work/adapted" "$out"
+json '((.nll | number) + ($scored | add / length) | fabs) < 1e-5' --slurpfile scored "$work/scored"
+
 code 0 perplexity "$model" "$work/text" --context 64
 has "$out" "perplexity "
 windows=$(($(jq '.ids | length' "$work/tokens") / 64))
