@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/train/examples.h"
 #include "cli/train/train.h"
+#include "format/lines.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -112,8 +113,8 @@ static ew_status write_losses(const run *r, ew_error *error) {
     return status;
 }
 
-static bool read_loss(const char *line, size_t length, example_loss *out) {
-    json_t *object = json_loadb(line, length, 0, NULL);
+static bool read_loss(ew_string line, example_loss *out) {
+    json_t *object = json_loadb(line.data, line.length, 0, NULL);
     const json_t *number = json_object_get(object, "line"), *targets = json_object_get(object, "targets");
     const json_t *loss = json_object_get(object, "loss");
     bool good = json_is_integer(number) && json_integer_value(number) > 0 && json_is_integer(targets) &&
@@ -136,17 +137,15 @@ static ew_status read_others(run *r, ew_error *error) {
     if (status != EW_OK) {
         return status;
     }
-    const char *text = (const char *)file.data, *end = text + file.size;
-    size_t capacity = 0;
-    for (size_t number = 1; status == EW_OK && text < end; number++) {
-        const char *newline = memchr(text, '\n', (size_t)(end - text)), *stop = newline ? newline : end;
+    ew_string text = {(const char *)file.data, file.size}, line;
+    size_t capacity = 0, number = 0;
+    while (status == EW_OK && ew_next_line(&text, &line, &number)) {
         if (!ew_grow((void **)&r->others, &capacity, r->n_others + 1, sizeof *r->others)) {
             status = ew_fail_memory(error, sizeof *r->others, "losses");
-        } else if (!read_loss(text, (size_t)(stop - text), &r->others[r->n_others++])) {
+        } else if (!read_loss(line, &r->others[r->n_others++])) {
             status = ew_fail(error, EW_ERROR_FORMAT, "%s, line %zu: no line of `edgewise train loss -o`",
                              r->asked->against, number);
         }
-        text = stop + 1;
     }
     ew_unmap(&file);
     return status;
