@@ -83,6 +83,7 @@ static void attend_float(const ew_attention *a) {
     ew_attention with_one_factor = *a;
     one_factor.n_scales = 1;
     with_one_factor.layout = &one_factor;
+    const value_shape shape = find_value_shape(&one_factor);
     size_t n_positions = seen_by_any(a);
     for (size_t begin = 0; begin < n_positions; begin += EW_ATTENTION_PARTIAL) {
         attention_run *run = begin == 0 ? &state : &later;
@@ -105,7 +106,7 @@ static void attend_float(const ew_attention *a) {
             row_range rows = next_sharers(a, 0, begin + at);
             for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
                 read_float_values(a->layout, page_at(a, rows.begin, begin + at), &values);
-                add_page_values(&with_one_factor, &values, rows, begin, at, run, (read_ahead){NULL, 0});
+                add_page_values(&with_one_factor, &shape, &values, rows, begin, at, run, (read_ahead){NULL, 0});
             }
         }
         if (begin > 0) {

@@ -19,8 +19,8 @@ static void begin_run_outputs(const ew_attention *a, size_t begin, attention_run
 }
 
 /* One run of all rows. `first`: nothing has been asked for yet. */
-static void compute_run(const ew_attention *a, const query_planes *planes, size_t begin, bool first, value_page *values,
-                        attention_run *run) {
+static void compute_run(const ew_attention *a, const query_planes *planes, const value_shape *shape, size_t begin,
+                        bool first, value_page *values, attention_run *run) {
     const ew_kv_layout *layout = a->layout;
     size_t n = seen_by_any(a) - begin;
     n = n < EW_ATTENTION_PARTIAL ? n : EW_ATTENTION_PARTIAL;
@@ -29,8 +29,8 @@ static void compute_run(const ew_attention *a, const query_planes *planes, size_
     for (size_t at = 0; at < n; at += EW_PAGE_POSITIONS) {
         row_range rows = next_sharers(a, 0, begin + at);
         for (; rows.begin < rows.end; rows = next_sharers(a, rows.end, begin + at)) {
-            read_values(layout, page_at(a, rows.begin, begin + at), wants_floats(layout, rows), values);
-            add_page_values(a, values, rows, begin, at, run,
+            read_values(layout, page_at(a, rows.begin, begin + at), wants_floats(shape, rows), values);
+            add_page_values(a, shape, values, rows, begin, at, run,
                             keys_ahead(a, rows.begin, begin + at + EW_ATTENTION_PARTIAL));
         }
     }
@@ -76,10 +76,11 @@ static void attend(const ew_attention *a) {
     query_planes planes;
     attention_run state, later;
     value_page values;
+    const value_shape shape = find_value_shape(a->layout);
     quantize_queries(a, &planes);
     size_t n_positions = seen_by_any(a);
     for (size_t begin = 0; begin < n_positions; begin += EW_ATTENTION_PARTIAL) {
-        compute_run(a, &planes, begin, begin == 0, &values, begin == 0 ? &state : &later);
+        compute_run(a, &planes, &shape, begin, begin == 0, &values, begin == 0 ? &state : &later);
         if (begin > 0) {
             merge_run(a, begin, &later, &state);
         }
@@ -92,9 +93,10 @@ static void attend_runs(const ew_attention *a, size_t begin, size_t end, size_t 
     query_planes planes;
     attention_run run;
     value_page values;
+    const value_shape shape = find_value_shape(a->layout);
     quantize_queries(a, &planes);
     for (size_t i = begin; i < end && i * EW_ATTENTION_PARTIAL < seen_by_any(a); i++) {
-        compute_run(a, &planes, i * EW_ATTENTION_PARTIAL, i == begin, &values, &run);
+        compute_run(a, &planes, &shape, i * EW_ATTENTION_PARTIAL, i == begin, &values, &run);
         for (size_t row = 0; row < a->n_rows; row++) {
             if (seen_from(a, row, i * EW_ATTENTION_PARTIAL, 1) > 0) {
                 float *partial = partials + (row * n_runs + i) * stride;

@@ -12,14 +12,19 @@ typedef struct {
     float factors[SCALES_MAX][EW_PAGE_POSITIONS];                   /* their scales */
 } value_page;
 
+/* How channels and scales lie to the lanes. */
+typedef struct {
+    bool fits;  /* 16 channels always have one scale */
+    bool pairs; /* 32 channels too */
+    uint8_t group[EW_HEAD_DIM_MAX / LANES]; /* scale of each 16 channels, if it fits */
+} value_shape;
+
 /* Rows that take a page's values together. */
 typedef struct {
     const value_page *page;
+    const value_shape *shape;
     read_ahead ahead;
-    size_t n, stride;     /* positions seen, channels stored */
-    bool direct;          /* from codes, not floats */
-    bool pairs;           /* 32 channels always have one scale */
-    uint8_t group[EW_HEAD_DIM_MAX / LANES]; /* scale of each 16 channels */
+    size_t n, stride; /* positions seen, channels stored */
     float *outputs[LANES_VALUE_ROWS];
     _Alignas(64) float factors[SCALES_MAX][LANES_VALUE_ROWS][EW_PAGE_POSITIONS]; /* probabilities times scales */
 } value_rows;
@@ -28,8 +33,8 @@ typedef struct {
  * n_lanes and direct are constants where this is inlined. */
 LANES_INLINE void add_value_stretch(const value_rows *rows, size_t n_rows, size_t channel, size_t n_lanes, bool direct,
                                     size_t begin, size_t end, f32x16 sum[LANES_VALUE_ROWS][LANES_VALUE_LANES]) {
-    const float(*first)[EW_PAGE_POSITIONS] = rows->factors[rows->group[channel / LANES]];
-    const float(*second)[EW_PAGE_POSITIONS] = n_lanes > 2 ? rows->factors[rows->group[channel / LANES + 2]] : first;
+    const float(*first)[EW_PAGE_POSITIONS] = rows->factors[rows->shape->group[channel / LANES]];
+    const float(*second)[EW_PAGE_POSITIONS] = n_lanes > 2 ? rows->factors[rows->shape->group[channel / LANES + 2]] : first;
     for (size_t t = begin; t < end; t++) {
         f32x16 values[LANES_VALUE_LANES];
         for (size_t j = 0; j < n_lanes; j++) {
@@ -69,7 +74,7 @@ LANES_INLINE void add_value_block(const value_rows *rows, size_t n_rows, size_t 
 
 LANES_INLINE void add_value_channels(const value_rows *rows, size_t n_rows, bool direct) {
     size_t channel = 0;
-    if (rows->pairs) {
+    if (rows->shape->pairs) {
         for (; n_rows * LANES_VALUE_LANES <= LANES_VALUE_SUMS && channel + LANES_VALUE_LANES * LANES <= rows->stride;
              channel += LANES_VALUE_LANES * LANES) {
             add_value_block(rows, n_rows, channel, LANES_VALUE_LANES, direct);
@@ -116,7 +121,8 @@ LANES_INLINE void add_value_rows(const value_rows *rows, size_t n_rows, bool dir
 }
 
 /* Adds a page's values to the outputs of rows row .. row + n_rows - 1. */
-static void add_values(value_rows *rows, attention_run *run, size_t n_scales, size_t row, size_t n_rows, size_t at) {
+static void add_values(value_rows *rows, attention_run *run, size_t n_scales, size_t row, size_t n_rows, size_t at,
+                       bool direct) {
     for (size_t i = 0; i < n_rows; i++) {
         rows->outputs[i] = run->output[row + i];
         for (size_t g = 0; g < n_scales; g++) {
@@ -126,7 +132,7 @@ static void add_values(value_rows *rows, attention_run *run, size_t n_scales, si
             }
         }
     }
-    if (rows->direct) {
+    if (direct) {
         add_value_rows(rows, n_rows, true);
     } else {
         add_value_rows(rows, n_rows, false);
@@ -156,34 +162,36 @@ static inline size_t next_block(size_t n_alike) {
     return (n_alike + n_blocks - 1) / n_blocks;
 }
 
-static bool scales_fit_lanes(const ew_kv_layout *layout) {
-    return layout->grain % LANES == 0 || layout->n_scales == 1;
+static value_shape find_value_shape(const ew_kv_layout *layout) {
+    value_shape shape = {.fits = layout->grain % LANES == 0 || layout->n_scales == 1,
+                         .pairs = layout->grain % (2 * LANES) == 0 || layout->n_scales == 1};
+    for (size_t i = 0; i < layout->padded_dim / LANES; i++) {
+        size_t g = i * LANES / layout->grain;
+        shape.group[i] = (uint8_t)(g < layout->n_scales ? g : layout->n_scales - 1);
+    }
+    return shape;
 }
 
 /* Whether the rows of a page need floats of its values; else each block makes them on the way. */
-static bool wants_floats(const ew_kv_layout *layout, row_range rows) {
-    return rows.end - rows.begin > LANES_VALUE_ROWS || !scales_fit_lanes(layout);
+static inline bool wants_floats(const value_shape *shape, row_range rows) {
+    return rows.end - rows.begin > LANES_VALUE_ROWS || !shape->fits;
 }
 
-static void add_page_values(const ew_attention *a, const value_page *page, row_range range, size_t run_begin, size_t at,
-                            attention_run *run, read_ahead ahead) {
+static void add_page_values(const ew_attention *a, const value_shape *shape, const value_page *page, row_range range,
+                            size_t run_begin, size_t at, attention_run *run, read_ahead ahead) {
     const ew_kv_layout *layout = a->layout;
+    bool direct = page->codes && !wants_floats(shape, range);
     value_rows rows; /* its factors are filled as far as they are used */
     rows.page = page;
+    rows.shape = shape;
     rows.stride = layout->padded_dim;
-    rows.direct = page->codes && !wants_floats(layout, range);
-    rows.pairs = layout->grain % (2 * LANES) == 0 || layout->n_scales == 1;
     rows.ahead = ahead;
-    for (size_t i = 0; i < layout->padded_dim / LANES; i++) {
-        size_t g = i * LANES / layout->grain;
-        rows.group[i] = (uint8_t)(g < layout->n_scales ? g : layout->n_scales - 1);
-    }
     for (size_t row = range.begin; row < range.end;) {
         size_t n = seen_from(a, row, run_begin + at, EW_PAGE_POSITIONS), n_rows = 1;
-        if (scales_fit_lanes(layout)) {
+        if (shape->fits) {
             n_rows = next_block(rows_alike(a, row, range.end, run_begin + at, EW_ATTENTION_ROWS));
             rows.n = n;
-            add_values(&rows, run, layout->n_scales, row, n_rows, at);
+            add_values(&rows, run, layout->n_scales, row, n_rows, at, direct);
             rows.ahead.bytes = NULL;
         } else {
             add_values_uneven(layout, page, run, row, at, n);
