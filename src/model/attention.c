@@ -17,23 +17,20 @@ static size_t heads_in_group(const ew_session *session) {
     return config->n_heads / config->n_kv_heads;
 }
 
-static size_t runs_to(uint32_t position) {
-    return position / EW_ATTENTION_PARTIAL + 1;
-}
-
 static size_t over(size_t a, size_t b) {
     return (a + b - 1) / b;
 }
 
 /* ---- The plan ---- */
 
-/* Rows of a span at most: as many as one call takes, but where positions cannot be cut far enough, no more than leave
- * all threads something to do. */
+/* Rows of a span at most: as many as one call takes, but where positions cannot be cut far enough (n_runs whole ones), no
+ * more than leave all threads something to do. */
 static size_t rows_at_most(const ew_session *session, size_t n_rows, size_t n_runs) {
     size_t group = heads_in_group(session), n_kv_heads = session->model->config.n_kv_heads;
     size_t most = group < EW_ATTENTION_ROWS ? EW_ATTENTION_ROWS / group : 1;
     size_t wanted = ITEMS_PER_THREAD * ew_pool_size(session->pool);
-    size_t fair = 2 * n_rows * n_kv_heads * (session->model->weights.quantized ? n_runs : 1) / wanted;
+    size_t parts = n_runs > 0 && session->model->weights.quantized ? n_runs : 1;
+    size_t fair = 2 * n_rows * n_kv_heads * parts / wanted;
     return fair < most ? (fair > 0 ? fair : 1) : most;
 }
 
@@ -41,21 +38,21 @@ static size_t rows_at_most(const ew_session *session, size_t n_rows, size_t n_ru
  * streams with a common prefix, each times the query heads of a KV head. */
 static void find_spans(ew_session *session, const ew_row *rows, size_t n_rows) {
     ew_attention_workspace *work = &session->workspace.attention;
-    size_t n_runs = 0;
+    size_t n_positions = 0;
     for (size_t row = 0; row < n_rows; row++) {
-        n_runs = runs_to(rows[row].position) > n_runs ? runs_to(rows[row].position) : n_runs;
+        n_positions = rows[row].position + 1 > n_positions ? rows[row].position + 1 : n_positions;
     }
-    size_t most = rows_at_most(session, n_rows, n_runs);
+    size_t most = rows_at_most(session, n_rows, n_positions / EW_ATTENTION_PARTIAL);
+    ew_attention_span *span = NULL;
     work->n_spans = 0;
     for (size_t row = 0; row < n_rows; row++) {
-        ew_attention_span *span = &work->spans[work->n_spans - (work->n_spans > 0)];
-        if (work->n_spans == 0 || row - span->first == most || !share_cells(&rows[row], &rows[span->first])) {
+        if (!span || row - span->first == most || !share_cells(&rows[row], &rows[span->first])) {
             span = &work->spans[work->n_spans++];
             *span = (ew_attention_span){.first = row};
         }
-        size_t runs = runs_to(rows[row].position);
+        size_t n_runs = rows[row].position / EW_ATTENTION_PARTIAL + 1;
         span->end = row + 1;
-        span->n_runs = runs > span->n_runs ? runs : span->n_runs;
+        span->n_runs = n_runs > span->n_runs ? n_runs : span->n_runs;
     }
 }
 
