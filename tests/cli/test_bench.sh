@@ -92,9 +92,9 @@ json '.rows | map(.adapter_rank) == [0, 0, 6]'
 
 # What a switcher adds to the prompt.
 code 0 bench -m "$file" --prompt 8 --generate 0 --switcher --json
-json '.switcher | .pairs == 24 and (.alone_ms | number) > 0 and (.with_ms | number) > 0 and .share_low <= .share and .share <= .share_high'
+json '.switcher | (.own_ms | number) > 0 and (.own_share * .alone_ms / .own_ms - 1 | fabs) < 1e-9 and .pairs == 24 and (.alone_ms | number) > 0 and (.with_ms | number) > 0 and .share_low <= .share and .share <= .share_high'
 code 0 bench -m "$file" --prompt 8 --generate 0 --switcher
-has "$out" "A switcher adds"
+has "$out" "own work on a prompt of 8 tokens"
 code 2 bench -m "$file" --prompt 0 --switcher
 has "$err" "--switcher is about the prompt"
 
