@@ -138,9 +138,14 @@ const tiny_kind tiny_kinds[] = {
      {"{N} gives {b} litres to each of {a} trees.", "For {a} days {N} uses {b} litres a day.", "{N} fills {a} cans with {b} litres each from it."}},
     /* ---- Relations: the quantity is now the other person's ---- */
     {"more-than", HELD, TINY_RELATION, TINY_ADD, 0,
-     {"{F} has {a} more {o} than {N}.", "{F} has {a} {o} more than {N} has.", "{N} has {a} fewer {o} than {F}."}},
+     {"{F} has {a} more {o} than {N}.", "{F} has {a} {o} more than {N} has.", "Compared with {N}, {F} has {a} {o} more."}},
     {"fewer-than", HELD, TINY_RELATION, TINY_TAKE, 0,
-     {"{F} has {a} fewer {o} than {N}.", "{F} has {a} {o} fewer than {N} has.", "{N} has {a} more {o} than {F}."}},
+     {"{F} has {a} fewer {o} than {N}.", "{F} has {a} {o} fewer than {N} has.", "Compared with {N}, {F} has {a} {o} fewer."}},
+    /* The same told from the other side: kinds of their own, for who has more is the last thing that is learned. */
+    {"less-by", HELD, TINY_RELATION, TINY_ADD, 0,
+     {"{N} has {a} fewer {o} than {F}.", "{N} has {a} {o} fewer than {F} has.", "Compared with {F}, {N} has {a} {o} fewer."}},
+    {"over-by", HELD, TINY_RELATION, TINY_TAKE, 0,
+     {"{N} has {a} more {o} than {F}.", "{N} has {a} {o} more than {F} has.", "Compared with {F}, {N} has {a} {o} more."}},
     {"times-as-many", HELD, TINY_RELATION, TINY_TIMES, 0,
      {"{F} has {a} times as many {o} as {N}.", "For every one that {N} has, {F} has {a} {o}.", "The {o} of {F} are {a} times as many as those of {N}."}},
     {"half-as-many", HELD, TINY_RELATION, TINY_PART, 2,
