@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pages come from slabs, each as large as all before it together, up to this size. Large ones are made of the system's large
- * pages (ew_allocate_aligned): attention reads a little of every page, and would look up an address for each of these. */
-enum { SLAB_MOST = 1 << 24 };
+/* Pages come from slabs: small ones while there is little to hold, then ones that ew_allocate_aligned makes of the system's
+ * large pages. Attention reads a little of every page, and would look up an address for each of these. */
+enum { SLAB_BYTES = 10 << 20, LITTLE = 2 << 20 };
 
 /* The head of a slab. A slab with free pages is in the pool's list. */
 struct ew_page_slab {
@@ -51,10 +51,10 @@ static void unlist_slab(ew_page_pool *pool, struct ew_page_slab *slab) {
     }
 }
 
-/* As many pages as there are already, within the limits. */
+/* At first as many pages as there are already. */
 static ew_status add_slab(ew_page_pool *pool, ew_error *error) {
-    size_t page = pool->page_bytes + HEADER_BYTES, n = (SLAB_MOST - HEADER_BYTES) / page, bytes;
-    n = n < pool->n_pages ? n : pool->n_pages;
+    size_t page = pool->page_bytes + HEADER_BYTES, n = (SLAB_BYTES - HEADER_BYTES) / page, bytes;
+    n = pool->n_pages >= LITTLE / page || n < pool->n_pages ? n : pool->n_pages;
     if (pool->n_pages_most > 0 && n > pool->n_pages_most - pool->n_pages) {
         n = pool->n_pages_most - pool->n_pages;
     }
