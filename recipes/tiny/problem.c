@@ -25,6 +25,8 @@ static uint64_t random_below(composer *c, uint64_t n) {
     return ew_random_bits(c->request->seed, c->index, c->counter++) % n;
 }
 
+#define PICK(c, list) ((list)[random_below(c, sizeof(list) / sizeof *(list))])
+
 /* least .. most; fails the attempt when that is empty. */
 static int random_between(composer *c, int least, int most) {
     if (most < least) {
@@ -40,18 +42,39 @@ static int smaller(int a, int b) {
 
 /* ---- Words ---- */
 
+/* One of the words that are kept from training. */
+static bool is_kept(const char *word) {
+    size_t n[3] = {0};
+    const char *const *const lists[] = {tiny_names(true, &n[0]), tiny_objects(TINY_THINGS, true, &n[1]),
+                                        tiny_objects(TINY_FOOD, true, &n[2])};
+    for (size_t list = 0; list < 3; list++) {
+        for (size_t i = 0; i < n[list]; i++) {
+            if (strcmp(word, lists[list][i]) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A word that no dictionary has: two or three syllables of many shapes, for names and things to come have all of them. */
 static void make_up(composer *c, bool capital, const char *end, char out[WORD]) {
-    static const char consonants[] = "bcdfghklmnprstvwz", vowels[] = "aeiou";
-    size_t n = 0, syllables = 2 + (size_t)random_below(c, 2);
-    for (size_t i = 0; i < syllables; i++) {
-        out[n++] = consonants[random_below(c, sizeof consonants - 1)];
-        out[n++] = vowels[random_below(c, sizeof vowels - 1)];
-    }
-    out[n++] = consonants[random_below(c, sizeof consonants - 1)];
-    snprintf(out + n, WORD - n, "%s", end);
-    if (capital) {
-        out[0] = (char)(out[0] - 'a' + 'A');
-    }
+    static const char *const onsets[] = {"b",  "c",  "d",  "f",  "g",  "h",  "j",  "k",  "l",  "m",  "n",  "p",
+                                         "r",  "s",  "t",  "v",  "w",  "y",  "z",  "br", "cl", "dr", "fl", "gr",
+                                         "pl", "pr", "qu", "sh", "sk", "st", "tr", "th", "",   "",   "",   ""};
+    static const char *const vowels[] = {"a", "e", "i", "o", "u", "a", "e", "i", "o", "u", "ai", "ea", "ie", "oo"};
+    static const char *const codas[] = {"", "", "", "", "l", "m", "n", "r", "s", "t", "ck", "nd", "rt", "st"};
+    do {
+        size_t n = 0, syllables = random_below(c, 4) == 0 ? 3 : 2;
+        for (size_t i = 0; i < syllables; i++) {
+            const char *onset = PICK(c, onsets), *vowel = PICK(c, vowels), *coda = PICK(c, codas);
+            n += (size_t)snprintf(out + n, WORD - n, "%s%s%s", onset, vowel, coda);
+        }
+        snprintf(out + n, WORD - n, "%s", end);
+        if (capital) {
+            out[0] = (char)(out[0] - 'a' + 'A');
+        }
+    } while (is_kept(out));
 }
 
 static void new_name(composer *c, char out[WORD]) {
@@ -89,26 +112,42 @@ static void say(composer *c, const char *text) {
     c->failed = c->failed || n < 0 || (size_t)n >= TINY_TEXT - length;
 }
 
-/* A quarter of all problems begins with a sentence that has nothing to do with them; half of these hold words that
- * nobody knows, so that what matters is learned and not which sentences may be passed over. */
+/* Words in no order, half of them of no meaning, so that what matters is learned and not which sentences may be passed
+ * over. */
+static void say_nonsense(composer *c) {
+    static const char *const small_words[] = {"the",  "a",    "of",   "there", "was", "his",  "her",  "my",   "to",   "in",
+                                              "on",   "for",  "is",   "it",    "and", "with", "from", "by",   "that", "this",
+                                              "we",   "they", "you",  "are",   "not", "but",  "what", "when", "who",  "so",
+                                              "very", "many", "some", "all",   "one", "two",  "no",   "here", "then", "after"};
+    char text[160];
+    size_t n = 0, n_words = 3 + (size_t)random_below(c, 5);
+    for (size_t i = 0; i < n_words; i++) {
+        char word[WORD];
+        if (random_below(c, 2) == 0) {
+            make_up(c, false, "", word);
+        } else {
+            snprintf(word, WORD, "%s", PICK(c, small_words));
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i > 0 ? " " : "", word);
+    }
+    snprintf(text + n, sizeof text - n, ".");
+    text[0] = (char)(text[0] - 'a' + 'A');
+    say(c, text);
+}
+
+/* A quarter of all problems begins with a sentence that has nothing to do with them. */
 static void say_opening(composer *c) {
-    static const char *const verbs[] = {"waits for", "looks at", "sits by", "stands near", "sleeps under", "dreams of"};
     size_t n = 0;
     bool unseen = c->request->unseen & TINY_UNSEEN_OPENINGS;
     const char *const *openings = tiny_openings(unseen, &n);
-    char first[WORD], second[WORD], text[128];
     if (!unseen && (c->request->unseen || random_below(c, 4) != 0)) {
         return;
     }
-    if (unseen || random_below(c, 2) == 0) {
+    if (unseen || random_below(c, 3) == 0) {
         say(c, openings[random_below(c, n)]);
-        return;
+    } else {
+        say_nonsense(c);
     }
-    make_up(c, false, "", first);
-    make_up(c, false, "", second);
-    snprintf(text, sizeof text, "The %s %s the %s.", first, verbs[random_below(c, sizeof verbs / sizeof *verbs)],
-             second);
-    say(c, text);
 }
 
 static void say_wording(composer *c, const char *wording, const int numbers[NUMBERS]) {
@@ -360,7 +399,7 @@ static bool compose(composer *c) {
     c->problem->n_steps = random_between(c, request->least_steps, request->most_steps);
     bool counted = request->unseen & TINY_UNSEEN_OBJECTS;
     c->world = worlds[random_below(c, counted ? 5 : sizeof worlds / sizeof *worlds)];
-    c->made_up = !request->unseen && random_below(c, 4) == 0;
+    c->made_up = !request->unseen && random_below(c, 5) < 2;
     new_object(c);
     new_name(c, c->person);
     say_opening(c);
