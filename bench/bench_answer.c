@@ -4,8 +4,9 @@
  *
  * The model's own logits, of random weights, are flat: a draw among 151,936 tokens that are all alike is the worst case.
  * So every other round draws from logits as trained models have them (a few tokens stand out), which replace the model's
- * behind the clock. A model file's logits are its own in every round. Printed are the medians over steps: the batch, and all between two batches. */
-#include "base/memory.h"
+ * behind the clock. A model file's logits are its own in every round. Printed are the medians over steps: the batch, and
+ * all between two batches. */
+#include "bench_support.h"
 #include "base/random.h"
 #include "format/json.h"
 #include "model/synthetic.h"
@@ -146,16 +147,6 @@ static bool take_text(void *context, const ew_answer_text *piece) {
 
 /* ---- Rounds ---- */
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n) {
-    qsort(values, n, sizeof *values, by_value);
-    return n > 0 ? values[n / 2] : NAN;
-}
-
 static uint64_t run(bench *b, size_t n_streams, size_t n_tokens, size_t n_prompt, double top_p) {
     ew_error error = {0};
     ew_answer_result result;
@@ -221,11 +212,17 @@ int main(int argc, char **argv) {
         b.step = 0; /* the same peaks in every round */
         hash[b.peaks] = run(&b, n_streams, n_tokens, n_prompt, top_p);
     }
-    printf("%s, %zu streams of %zu tokens behind %zu, top_p %g, %zu threads\n", options.shape, n_streams, n_tokens, n_prompt,
-           top_p, ew_pool_size(b.session->pool));
+    printf("%s, %zu streams of %zu tokens behind %zu, top_p %g, %zu threads\n", options.shape, n_streams, n_tokens,
+           n_prompt, top_p, ew_pool_size(b.session->pool));
     for (int peaks = 0; peaks < (b.own ? 1 : 2); peaks++) {
+        if (b.n[peaks] == 0) {
+            continue;
+        }
         double batch = median(b.batch[peaks], b.n[peaks]), between = median(b.between[peaks], b.n[peaks]);
-        printf("%-7s batch %7.3f ms, between batches %7.3f ms (%4.1f %%), tokens %016llx\n", b.own ? "its own" : peaks ? "peaked" : "flat",
+        printf("%-7s batch %7.3f ms, between batches %7.3f ms (%4.1f %%), tokens %016llx\n",
+               b.own   ? "its own"
+               : peaks ? "peaked"
+                       : "flat",
                batch * 1e3, between * 1e3, 100 * between / batch, (unsigned long long)hash[peaks]);
     }
     ew_session_close(b.session);

@@ -8,12 +8,7 @@
  * rounds. Times are the threads' own CPU time. */
 #include "bench_support.h"
 
-enum {
-    LAYERS = 24,
-    PER_LAYER = 7,
-    N_MATRICES = LAYERS * PER_LAYER + 1,
-    MAX_TOKENS = 128
-};
+enum { LAYERS = 24, PER_LAYER = 7, N_MATRICES = LAYERS * PER_LAYER + 1, MAX_TOKENS = 128 };
 enum { HIDDEN = 896, KEYS = 128, INNER = 4864, VOCABULARY = 151936 };
 
 static const size_t TOKENS[] = {1, 2, 4, 8, 16, 128};

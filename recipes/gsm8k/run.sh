@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reasoning adapters and heads on a real model: gsm8k on three bases, what quantization-aware training is worth, a switcher,
-# a verifier, and what policies make of them. README.md says what is measured. Everything comes into one folder; what is
-# there is not made again, so a run that was ended goes on where it was.
+# a verifier, and what policies make of them. README.md says what is measured. Everything comes into one folder; adapters,
+# samples and answers that are there are not made again, so a run that was ended goes on where it was.
 #
 #   sh recipes/gsm8k/run.sh FOLDER MODEL.gguf DATA [STAGE...]
 #
@@ -43,8 +43,8 @@ fit() { # NAME OUT OPTIONS...
     [ -e "$fit_out" ] && return
     resume=
     [ -e "$fit_out.checkpoint" ] && resume=--resume
-    "$edgewise" train sft "$(base "$fit_name")" "$train" -o "$fit_out" --weights "$(weights "$fit_name")" --validation-last "$last" \
-        --products "$products" --log "$fit_out.log" --save-every 20 $resume "$@"
+    "$edgewise" train sft "$(base "$fit_name")" "$train" -o "$fit_out" --weights "$(weights "$fit_name")" \
+        --validation-last "$last" --products "$products" --log "$fit_out.log" --save-every 20 $resume "$@"
 }
 
 adapters() {
@@ -61,8 +61,9 @@ rank128() {
 # Losses on the examples that nothing was trained on, and on as many that training began with.
 loss() { # BASE ADAPTER SET NAME [AGAINST]
     [ "$3" = validation ] && lines=$train || lines=$out/train-first.jsonl
-    echo "$3, $4 on $1: $("$edgewise" train loss "$(base "$1")" "$lines" --weights "$(weights "$1")" --last "$last" \
-        ${2:+--adapter "$2"} -o "$out/loss-$1-$4-$3.jsonl" ${5:+--against "$5"} | tr '\n' ' ')"
+    figures=$("$edgewise" train loss "$(base "$1")" "$lines" --weights "$(weights "$1")" --last "$last" \
+        ${2:+--adapter "$2"} -o "$out/loss-$1-$4-$3.jsonl" ${5:+--against "$5"})
+    echo "$3, $4 on $1: $figures"
 }
 
 losses() {
@@ -121,6 +122,7 @@ policies() {
     range="--skip $learn --limit 300"
     svamp policy-off imported $range --think off --temperature 0 --max-tokens 256
     svamp policy-on imported $range $on --temperature 0 --budget 256
+    # The same again, only read.
     half=$("$edgewise" eval "$(base imported)" "$data/svamp.jsonl" $range $on --temperature 0 --budget 256 --max-tokens 64 \
         -o "$out/svamp-policy-on.jsonl" --json | jq '.thinking_tokens / 2 | round')
     svamp "policy-budget-$half" imported $range $on --temperature 0 --budget "$half"

@@ -4,7 +4,8 @@
 #
 #   sh recipes/tiny/run.sh FOLDER [SEED]
 #
-# PRODUCTS=bf16x3 is about twice as fast where there are AMX tiles. EDGEWISE and TINY_PROBLEMS name the two programs (else those of build/release), COUNT the training problems (160000).
+# EDGEWISE and TINY_PROBLEMS name the two programs (else those of build/release), COUNT the training problems (160000).
+# PRODUCTS=bf16x3 trains up to twice as fast where there are AMX tiles.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?sh run.sh FOLDER [SEED]}
@@ -34,7 +35,8 @@ resume=
 [ -e "$out/model.checkpoint" ] && resume=--resume
 [ -e "$out/model/model.safetensors" ] || "$edgewise" train sft "$out/base" "$out/train.jsonl" -o "$out/model" --from-nothing \
     --epochs 1 --batch-tokens 2048 --lr 1.8e-3 --schedule constant --warmup 0.02 --decay 0.25 --min-lr-ratio 0.02 \
-    --weight-decay 0.1 --beta2 0.95 --prompt-weight 0.1 --products "${PRODUCTS:-float32}" --seed "$seed" --log "$out/log.jsonl" --keep-every 1000 $resume
+    --weight-decay 0.1 --beta2 0.95 --prompt-weight 0.1 --products "${PRODUCTS:-float32}" --seed "$seed" --log "$out/log.jsonl" \
+    --keep-every 1000 $resume
 
 # Greedy. With thinking the answer follows worked steps, without it comes at once.
 ask() { # MODEL FILE MODE REPLIES LIMIT: how many are right
@@ -43,7 +45,8 @@ ask() { # MODEL FILE MODE REPLIES LIMIT: how many are right
     grep -c '"verdict":"right"' "$4" || true
 }
 report() { # FILE MODE NAME
-    echo "$3: $(ask "$out/model" "$out/$1.jsonl" "$2" "$out/replies-$3.jsonl" 1000) of 1000 right"
+    right=$(ask "$out/model" "$out/$1.jsonl" "$2" "$out/replies-$3.jsonl" 1000)
+    echo "$3: $right of 1000 right"
 }
 for steps in 1 2 3 4 5; do
     report steps-$steps on worked-$steps
@@ -59,7 +62,8 @@ echo "tokens 1 2 3 4 5"
 for step in $(ls -d "$out"/model-step-* | sed 's/.*-//' | sort -n); do
     line=$(awk -F'"tokens": ' -v step="$step" 'NR <= step {n += $2 + 0} END {printf "%d", n}' "$out/log.jsonl")
     for steps in 1 2 3 4 5; do
-        line="$line $(ask "$out/model-step-$step" "$out/steps-$steps.jsonl" on "$out/replies-$step-$steps.jsonl" 200)"
+        right=$(ask "$out/model-step-$step" "$out/steps-$steps.jsonl" on "$out/replies-$step-$steps.jsonl" 200)
+        line="$line $right"
     done
     echo "$line"
 done

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static const double z = 1.959963984540054; /* 97.5 % of a normal distribution lie below */
+static const double z = EW_NORMAL_HALF;
 
 void ew_wilson(size_t k, size_t n, double *low, double *high) {
     if (n == 0) {

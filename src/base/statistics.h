@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 
+/* 97.5 % of a normal distribution lie below: half of a 95 % interval, in standard errors. */
+#define EW_NORMAL_HALF 1.959963984540054
+
 /* Wilson's 95 % interval of k out of n; [0, 1] for n = 0. */
 void ew_wilson(size_t k, size_t n, double *low, double *high);
 

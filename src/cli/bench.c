@@ -224,7 +224,7 @@ static ew_status open_model(bench *b, ew_error *error) {
         return status;
     }
     const ew_synthetic_options options = {
-        .shape = ew_synthetic_shape_name((size_t)q->shape),
+        .shape = ew_synthetic_shape_names[q->shape],
         .format = q->scheme == 0   ? EW_MATRIX_INT4_SYMMETRIC
                   : q->scheme == 1 ? EW_MATRIX_INT4_OFFSET
                                    : EW_MATRIX_INT8,
@@ -305,7 +305,7 @@ static summary summarize(const bench *b, row *r) {
 }
 
 static const char *shape_name(const bench *b) {
-    return b->request.file ? b->request.file : ew_synthetic_shape_name((size_t)b->request.shape);
+    return b->request.file ? b->request.file : ew_synthetic_shape_names[b->request.shape];
 }
 
 static size_t rank_of(const bench *b, const row *r) {
@@ -343,8 +343,10 @@ static void print_table(const bench *b) {
     }
     if (b->request.switcher) {
         const ew_switcher_cost *c = &b->switcher_cost;
-        printf("\nA switcher's own work on a prompt of %zu tokens is %.3f ms, %.2f %% of the fastest reading (%.3f ms). Read in "
-               "turn without\nand with it, the prompt takes %.2f %% more (median of %zu pairs, half of them %.2f to %.2f %%).\n",
+        printf("\nA switcher's own work on a prompt of %zu tokens is %.3f ms, %.2f %% of the fastest reading (%.3f "
+               "ms). Read in "
+               "turn without\nand with it, the prompt takes %.2f %% more (median of %zu pairs, half of them %.2f to "
+               "%.2f %%).\n",
                b->request.prompt, c->own * 1e3, 100 * c->own / c->alone, c->alone * 1e3, 100 * c->share, c->n_pairs,
                100 * c->low, 100 * c->high);
     }
@@ -453,7 +455,7 @@ static int run(bench *b, const ew_command *command) {
     return status == EW_OK ? EW_EXIT_OK : ew_cli_fail(&error);
 }
 
-static bool asks_for_training(int argc, char **argv) {
+bool ew_cli_bench_trains(int argc, char **argv) {
     bool asks = false;
     for (int i = 1; i < argc; i++) {
         asks |= strcmp(argv[i], "--train") == 0;
@@ -474,7 +476,7 @@ static int bench_training(int argc, char **argv) {
 }
 
 int ew_cli_bench(int argc, char **argv) {
-    if (asks_for_training(argc, argv)) {
+    if (ew_cli_bench_trains(argc, argv)) {
         return bench_training(argc, argv);
     }
     bench b = {
@@ -484,14 +486,10 @@ int ew_cli_bench(int argc, char **argv) {
     static const char *const schemes[] = {"symmetric", "offset", "int8", NULL}, *const types[] = {"int16", "int8",
                                                                                                   NULL};
     static const char *const storages[] = {"int8", "f16", "f32", NULL};
-    const char *names[16] = {0};
-    for (size_t i = 0; i < 15 && ew_synthetic_shape_name(i); i++) {
-        names[i] = ew_synthetic_shape_name(i);
-    }
     bool context_given = false, shape_given = false;
     const ew_option options[] = {
         {"shape", 0, EW_OPTION_CHOICE, &q->shape, .help = "random weights of this shape", .given = &shape_given,
-         .choices = names},
+         .choices = ew_synthetic_shape_names},
         {"model", 'm', EW_OPTION_TEXT, &q->file, .argument = "FILE", .help = "a model instead"},
         {"prompt", 0, EW_OPTION_COUNT, &q->prompt, .argument = "N",
          .help = "tokens of the prompt; 0: no such row (512)", .most = 1 << 16},
@@ -536,7 +534,7 @@ int ew_cli_bench(int argc, char **argv) {
     if (q->file && shape_given) {
         return ew_usage_error(&command, "-m and --shape exclude each other");
     }
-    if (q->group != 0 && q->group != 32 && q->group != 64 && q->group != 128) {
+    if (!ew_matrix_group_exists(EW_MATRIX_INT4_SYMMETRIC, q->group)) {
         return ew_usage_error(&command, "--group is 32, 64, 128 or 0, not %zu", q->group);
     }
     if (q->prompt == 0 && q->switcher) {

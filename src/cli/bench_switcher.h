@@ -5,8 +5,8 @@
 #include "edgewise.h"
 
 typedef struct ew_switcher_cost {
-    double own;         /* seconds of what it does: the norms of the last states, pooling, the head; the fastest of some */
-    size_t n_pairs;     /* prompts read without and with it, in turn */
+    double own;     /* seconds of what it does: the norms of the last states, pooling, the head; the fastest of some */
+    size_t n_pairs; /* prompts read without and with it, in turn */
     double alone, with; /* seconds of the fastest of each */
     double share;       /* what it adds: median of the pairs' ratios, less 1 */
     double low, high;   /* the middle half of them */

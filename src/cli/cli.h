@@ -25,6 +25,7 @@ int ew_cli_grade(int argc, char **argv);
 int ew_cli_sample(int argc, char **argv);
 int ew_cli_eval(int argc, char **argv);
 int ew_cli_bench(int argc, char **argv);
+bool ew_cli_bench_trains(int argc, char **argv); /* whether --train is among its arguments */
 int ew_cli_train(int argc, char **argv); /* train/train.c; where the trainer is built (EW_WITH_TRAIN) */
 
 /* Prints "edgewise: " and the error's sentence to stderr and returns EW_EXIT_ERROR (EW_EXIT_INTERRUPTED,

@@ -1,4 +1,6 @@
 /* edgewise eval: how many problems of a file a policy gets right, and at what cost; and what earlier results say. */
+#include "base/file.h"
+#include "base/memory.h"
 #include "cli/bundle_arguments.h"
 #include "cli/cli.h"
 #include "cli/eval_compare.h"
@@ -57,8 +59,10 @@ static ew_status count_line(void *context, const json_t *object, const char *whe
                 break;
             }
         }
-        status = ew_fail(error, EW_ERROR_ARGUMENT, "%s was made by another policy: its \"%s\" is another. Write to "
-                         "another file, or ask as it was asked", where, key ? key : "size");
+        status = ew_fail(error, EW_ERROR_ARGUMENT,
+                         "%s was made by another policy: its \"%s\" is another. Write to "
+                         "another file, or ask as it was asked",
+                         where, key ? key : "size");
     }
     if (status == EW_OK) {
         ew_eval_summary_add(&e->summary, &line);
@@ -69,7 +73,7 @@ static ew_status count_line(void *context, const json_t *object, const char *whe
 
 static ew_status add_result(evaluation *e, const ew_problem *problem, const ew_answer_result *result, ew_buffer *lines,
                             ew_error *error) {
-    ew_verdict *verdicts = malloc(result->n_candidates * sizeof *verdicts);
+    ew_verdict *verdicts = ew_allocate(result->n_candidates, sizeof *verdicts);
     if (!verdicts) {
         return ew_fail_memory(error, result->n_candidates * sizeof *verdicts, "verdicts");
     }
@@ -105,8 +109,8 @@ static ew_status take_problem(void *context, const ew_problem *problem, ew_buffe
 
 static void note_share(void *context, char *text, size_t size) {
     const ew_eval_summary *s = &((const evaluation *)context)->summary;
-    snprintf(text, size, "%.1f %% of %zu right", s->n_graded > 0 ? 100.0 * (double)s->n_right / (double)s->n_graded : 0.0,
-             s->n_graded);
+    snprintf(text, size, "%.1f %% of %zu right",
+             s->n_graded > 0 ? 100.0 * (double)s->n_right / (double)s->n_graded : 0.0, s->n_graded);
 }
 
 /* ---- The summary ---- */
@@ -121,12 +125,13 @@ static ew_status tell(const evaluation *e, ew_vote vote, json_t *policy, ew_erro
 
 /* ---- Running the model ---- */
 
-static ew_status evaluate(evaluation *e, ew_error *error) {
+static ew_status evaluate(evaluation *e, const ew_mapping *problems, ew_error *error) {
     const request *asked = e->asked;
     ew_sample_file file = {0};
     const ew_sample_form form = {
         .command = "eval", .n_samples = 1, .key = "candidates", .visit = count_line, .context = e};
     const ew_problem_work work = {.path = asked->problems,
+                                  .problems = problems,
                                   .skip = asked->skip,
                                   .limit = asked->limit,
                                   .label = "evaluating",
@@ -149,13 +154,18 @@ static ew_status evaluate(evaluation *e, ew_error *error) {
 static int run(request *asked, const char *model) {
     evaluation e = {.asked = asked};
     ew_error error = {0}, late = {0};
-    ew_status status = ew_engine_open(&asked->engine, model, true, &error);
+    ew_mapping problems = {0};
+    ew_status status = ew_map_file(asked->problems, &problems, &error); /* before the model, which takes its time */
+    if (status == EW_OK) {
+        status = ew_engine_open(&asked->engine, model, true, &error);
+    }
     if (status == EW_OK) {
         status = ew_policy_make(&asked->arguments, &asked->reply, &asked->engine, &e.policy, &error);
     }
     if (status == EW_OK) {
         e.policy_json = ew_eval_policy_json(&asked->engine, &asked->arguments, &e.policy, asked->reply.system);
-        status = e.policy_json ? evaluate(&e, &error) : ew_fail(&error, EW_ERROR_MEMORY, "out of memory for a policy");
+        status = e.policy_json ? evaluate(&e, &problems, &error)
+                               : ew_fail(&error, EW_ERROR_MEMORY, "out of memory for a policy");
     }
     /* Ctrl-C ends the work, and what was done is told. */
     bool told = status == EW_OK || (status == EW_ERROR_CANCELLED && e.summary.n > 0);
@@ -165,6 +175,7 @@ static int run(request *asked, const char *model) {
     json_decref(e.policy_json);
     ew_policy_arguments_close(&asked->arguments);
     ew_engine_close(&asked->engine);
+    ew_unmap(&problems);
     return status == EW_OK ? EW_EXIT_OK : ew_cli_fail(&error);
 }
 
@@ -211,7 +222,8 @@ static int compare(const request *asked, const char *const paths[2]) {
 static const char examples[] =
     "  edgewise eval model.gguf problems.jsonl --limit 200\n"
     "  edgewise eval model.gguf problems.jsonl --adapter think.gguf --think on --budget 1000 -o on.jsonl\n"
-    "  edgewise eval assistant.gguf problems.jsonl --streams 8 --all-streams -o eight.jsonl     (goes on where it was)\n"
+    "  edgewise eval assistant.gguf problems.jsonl --streams 8 --all-streams -o eight.jsonl     (goes on where it "
+    "was)\n"
     "  edgewise eval --revote majority eight.jsonl --streams 4\n"
     "  edgewise eval --compare on.jsonl eight.jsonl\n";
 
@@ -243,8 +255,9 @@ int ew_cli_eval(int argc, char **argv) {
     const ew_command command = {
         .name = "eval",
         .positionals = "MODEL PROBLEMS.jsonl | --revote RULE RESULTS.jsonl | --compare A.jsonl B.jsonl",
-        .summary = "Answer each problem of a file by one policy, as `run` would, and tell how many answers are right and "
-                   "what they\ncost. A line of PROBLEMS has id, problem and, for grading, answer.",
+        .summary =
+            "Answer each problem of a file by one policy, as `run` would, and tell how many answers are right and "
+            "what they\ncost. A line of PROBLEMS has id, problem and, for grading, answer.",
         .examples = examples,
         .options = options,
         .n_options = ALL,
@@ -260,7 +273,8 @@ int ew_cli_eval(int argc, char **argv) {
         return ew_usage_error(&command, "--compare and --revote exclude each other");
     }
     if ((positionals[1] == NULL) != asked.revotes) {
-        return ew_usage_error(&command, asked.revotes ? "--revote takes one file of results" : "two arguments are needed");
+        return ew_usage_error(&command,
+                              asked.revotes ? "--revote takes one file of results" : "two arguments are needed");
     }
     asked.problems = positionals[1];
     exit_code = asked.compare   ? compare(&asked, positionals)

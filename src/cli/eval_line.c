@@ -1,10 +1,9 @@
 #include "cli/eval_line.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "cli/answer_output.h"
 #include "cli/json_output.h"
 #include "cli/problems.h"
-#include "format/lines.h"
+#include "format/json.h"
 #include "model/adapter.h"
 #include "reason/vote.h"
 
@@ -71,7 +70,7 @@ json_t *ew_eval_policy_json(const ew_engine *engine, const ew_policy_arguments *
 /* The classes in order: what they answer, how many they are, the sum of their scores. */
 static json_t *votes(const ew_answer_result *result) {
     json_t *array = json_array();
-    for (size_t class = 0; array && class < result->n_candidates; class++) {
+    for (size_t class = 0; array && class < result->n_candidates; class ++) {
         size_t n = 0;
         double score = 0.0;
         const char *answer = NULL;
@@ -187,8 +186,8 @@ static ew_status read_candidate(const json_t *object, const char *where, ew_eval
     if (status != EW_OK) {
         return status;
     }
-    if (!name_index(json_string_value(json_object_get(object, "stop_reason")), ew_stop_name, EW_STOP_DECIDED + 1, &stop) ||
-        !name_index(json_string_value(json_object_get(object, "thinking_end")), ew_end_name, EW_THINKING_OPEN + 1, &end) ||
+    if (!name_index(json_string_value(json_object_get(object, "stop_reason")), ew_stop_name, EW_STOP_REASONS, &stop) ||
+        !name_index(json_string_value(json_object_get(object, "thinking_end")), ew_end_name, EW_THINKING_ENDS, &end) ||
         (line->graded && !name_index(judged, verdict_name, 3, &verdict)) || (voted && class >= line->n) ||
         (scored && !(c->score >= 0.0 && c->score <= 1.0))) {
         return REFUSE("%s: candidate %zu has an end, a verdict, a class or a score that is none", where, i);
@@ -263,7 +262,8 @@ ew_status ew_eval_line_vote(ew_eval_line *line, ew_vote rule, size_t n_streams, 
     if (json_integer_value(json_object_get(line->policy, "streams")) == 0 || line->n_stopped > 0) {
         return ew_fail(error, EW_ERROR_ARGUMENT,
                        "%s: not all streams were written, so that no other vote can be taken: --all-streams and a "
-                       "number of --streams are needed", where);
+                       "number of --streams are needed",
+                       where);
     }
     if (n_streams > line->n) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "%s has %zu streams, not %zu", where, line->n, n_streams);
@@ -284,32 +284,23 @@ ew_status ew_eval_line_vote(ew_eval_line *line, ew_vote rule, size_t n_streams, 
 
 /* ---- Files ---- */
 
-static ew_status take_line(ew_string text, const char *where, ew_eval_taker take, void *context, ew_error *error) {
-    json_t *object = NULL;
-    ew_eval_line line = {.id = NULL};
-    ew_status status = ew_json_parse(text, where, &object, error);
+typedef struct reading {
+    ew_eval_taker take;
+    void *context;
+} reading;
+
+static ew_status take_object(void *context, const json_t *object, const char *where, ew_error *error) {
+    const reading *r = context;
+    ew_eval_line line;
+    ew_status status = ew_eval_line_read(object, where, &line, error);
     if (status == EW_OK) {
-        status = ew_eval_line_read(object, where, &line, error);
-    }
-    if (status == EW_OK) {
-        status = take(context, &line, where, error);
+        status = r->take(r->context, &line, where, error);
     }
     ew_eval_line_free(&line);
-    json_decref(object);
     return status;
 }
 
 ew_status ew_eval_file_read(const char *path, ew_eval_taker take, void *context, ew_error *error) {
-    ew_mapping mapping = {0};
-    ew_string line;
-    size_t number = 0;
-    ew_status status = ew_map_file(path, &mapping, error);
-    ew_string text = {mapping.data ? (const char *)mapping.data : "", mapping.size};
-    while (status == EW_OK && ew_next_line(&text, &line, &number)) {
-        char where[320];
-        snprintf(where, sizeof where, "%.256s line %zu", path, number);
-        status = take_line(line, where, take, context, error);
-    }
-    ew_unmap(&mapping);
-    return status;
+    reading r = {take, context};
+    return ew_json_read_lines(path, take_object, &r, error);
 }

@@ -16,7 +16,8 @@ json_t *ew_eval_policy_json(const ew_engine *engine, const ew_policy_arguments *
 json_t *ew_eval_line_json(const ew_problem *problem, const ew_answer_result *result, const ew_verdict *verdicts,
                           json_t *policy);
 
-/* Names by number, for tables. */
+/* How many there are of each, and names by number, for tables. */
+enum { EW_STOP_REASONS = EW_STOP_DECIDED + 1, EW_THINKING_ENDS = EW_THINKING_OPEN + 1 };
 const char *ew_stop_name(size_t reason);
 const char *ew_end_name(size_t end);
 
@@ -38,7 +39,8 @@ ew_status ew_eval_line_read(const json_t *object, const char *where, ew_eval_lin
 void ew_eval_line_free(ew_eval_line *line); /* safe on {0} */
 
 /* Decides the vote anew, among the first n_streams candidates (0: all). As ew_answer would have: by number where no
- * verifier was asked; how long fewer of them would have taken is not known (NaN). EW_ERROR_ARGUMENT when streams were stopped early, there are fewer, or "best" has no scores. */
+ * verifier was asked; how long fewer of them would have taken is not known (NaN). EW_ERROR_ARGUMENT when streams were
+ * stopped early, there are fewer, or "best" has no scores. */
 ew_status ew_eval_line_vote(ew_eval_line *line, ew_vote rule, size_t n_streams, const char *where, ew_error *error);
 
 /* Calls `take` for each line of a file. */

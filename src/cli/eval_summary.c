@@ -75,7 +75,7 @@ static share single_share(const ew_eval_summary *s) {
     if (!(variance > 1e-15)) { /* no spread to judge by */
         return share_of((size_t)(s->share + 0.5), s->n_graded);
     }
-    double half = 1.959963984540054 * sqrt(variance);
+    double half = EW_NORMAL_HALF * sqrt(variance);
     return (share){mean, fmax(mean - half, 0.0), fmin(mean + half, 1.0)};
 }
 
@@ -148,7 +148,8 @@ void ew_eval_summary_print(const ew_eval_summary *s, ew_vote vote, size_t n_left
     print_counts("ends", s->stops, EW_STOP_REASONS, ew_stop_name);
     print_counts("thinking ends", s->ends, EW_THINKING_ENDS, ew_end_name);
     if (s->n_stopped > 0) {
-        printf("%-14s %zu streams, about %zu tokens, by early decision (--all-streams tells what one candidate is worth)\n",
+        printf("%-14s %zu streams, about %zu tokens, by early decision (--all-streams tells what one candidate is "
+               "worth)\n",
                "saved", s->n_stopped, s->n_saved);
     }
     if (n_left_out > 0) {

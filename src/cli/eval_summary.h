@@ -4,8 +4,6 @@
 
 #include "cli/eval_line.h"
 
-enum { EW_STOP_REASONS = EW_STOP_DECIDED + 1, EW_THINKING_ENDS = EW_THINKING_OPEN + 1 };
-
 /* Start from {0}. Sums over the problems, or over all candidates where it says so. */
 typedef struct ew_eval_summary {
     size_t n;              /* problems */
@@ -15,7 +13,8 @@ typedef struct ew_eval_summary {
     size_t n_some_right;   /* some candidate is right */
     double share, squares; /* of a problem's candidates that are right, and its square */
     size_t n_thought;      /* problems that were thought about */
-    size_t n_candidates, n_scored, n_thoughts, n_cut; /* of candidates: all, scored, that thought, whose thinking was cut */
+    size_t n_candidates, n_scored, n_thoughts,
+        n_cut; /* of candidates: all, scored, that thought, whose thinking was cut */
     size_t most_streams, n_stopped, n_saved;
     double thinking, answer;                 /* tokens of all candidates */
     double longest_thinking, longest_answer; /* of each problem's longest candidate */

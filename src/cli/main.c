@@ -98,11 +98,7 @@ static int print_usage(void) {
 
 #ifdef EW_WITH_TRAIN
 static bool runs_the_trainer(const char *command, int argc, char **argv) {
-    bool runs = strcmp(command, "train") == 0;
-    for (int i = 2; strcmp(command, "bench") == 0 && i < argc; i++) {
-        runs |= strcmp(argv[i], "--train") == 0;
-    }
-    return runs;
+    return strcmp(command, "train") == 0 || (strcmp(command, "bench") == 0 && ew_cli_bench_trains(argc - 1, argv + 1));
 }
 #endif
 

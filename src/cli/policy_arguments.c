@@ -161,8 +161,8 @@ static ew_status read_closing(ew_policy_arguments *arguments, ew_error *error) {
     }
     while (*from) {
         if (from[0] == '\\' && from[1] != 'n' && from[1] != '\\') {
-            return ew_fail(error, EW_ERROR_ARGUMENT, "--closing %.80s: behind a \\ only n (a line end) and \\ can stand",
-                           given);
+            return ew_fail(error, EW_ERROR_ARGUMENT,
+                           "--closing %.80s: behind a \\ only n (a line end) and \\ can stand", given);
         }
         bool escaped = from[0] == '\\';
         *to++ = escaped && from[1] == 'n' ? '\n' : *from;

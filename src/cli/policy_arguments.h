@@ -15,7 +15,7 @@ typedef struct ew_policy_arguments {
     double time_limit, threshold;
     bool threshold_given, tell_budget, run_all, no_loop_check;
     int vote;
-    const char *closing;      /* as given: \n and \\ are written out in it; NULL: the usual one */
+    const char *closing; /* as given: \n and \\ are written out in it; NULL: the usual one */
     const char *switcher_path, *verifier_path;
     bool show_thinking, hide_thinking;
     ew_switcher *switcher;

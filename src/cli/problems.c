@@ -1,5 +1,4 @@
 #include "cli/problems.h"
-#include "base/file.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "format/lines.h"
@@ -66,11 +65,11 @@ static size_t count_lines(ew_string text) {
     return n;
 }
 
-static ew_status take_all(const ew_problem_work *work, ew_string text, ew_error *error) {
+ew_status ew_problems_work(const ew_problem_work *work, ew_error *error) {
+    ew_string text = {work->problems->data ? (const char *)work->problems->data : "", work->problems->size}, line;
     size_t number = 0, done = 0, total = count_lines(text);
     ew_progress bar;
     ew_buffer lines = {0};
-    ew_string line;
     ew_status status = EW_OK;
     total = total > work->skip ? total - work->skip : 0;
     total = work->limit > 0 && work->limit < total ? work->limit : total;
@@ -85,16 +84,5 @@ static ew_status take_all(const ew_problem_work *work, ew_string text, ew_error 
     }
     ew_progress_end(&bar);
     ew_buffer_free(&lines);
-    return status;
-}
-
-ew_status ew_problems_work(const ew_problem_work *work, ew_error *error) {
-    ew_mapping mapping = {0};
-    ew_status status = ew_map_file(work->path, &mapping, error);
-    if (status == EW_OK) {
-        const char *data = mapping.data ? (const char *)mapping.data : "";
-        status = take_all(work, (ew_string){data, mapping.size}, error);
-    }
-    ew_unmap(&mapping);
     return status;
 }

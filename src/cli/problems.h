@@ -3,6 +3,7 @@
 #ifndef EW_CLI_PROBLEMS_H
 #define EW_CLI_PROBLEMS_H
 
+#include "base/file.h"
 #include "cli/engine.h"
 #include "cli/sample_file.h"
 #include "text/problem.h"
@@ -11,7 +12,8 @@
 extern const char *const ew_verdict_names[];
 
 typedef struct ew_problem_work {
-    const char *path;     /* of the problems */
+    const char *path; /* of the problems, for messages */
+    const ew_mapping *problems;
     size_t skip, limit;   /* limit 0: all */
     const char *label;    /* of the progress bar */
     ew_sample_file *file; /* problems that it has are passed over; gets the lines */

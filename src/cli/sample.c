@@ -1,4 +1,5 @@
 /* edgewise sample: several replies to each problem of a file, graded, one JSON line each. */
+#include "base/file.h"
 #include "cli/bundle_arguments.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
@@ -113,8 +114,8 @@ static ew_status sample(void *context, const ew_problem *problem, ew_buffer *lin
     const request *asked = state->asked;
     ew_answer_result result = {0};
     bool answered;
-    ew_status status = ew_problem_ask(asked->engine.session, asked->reply.system, problem, &state->policy, &result,
-                                      &answered, error);
+    ew_status status =
+        ew_problem_ask(asked->engine.session, asked->reply.system, problem, &state->policy, &result, &answered, error);
     for (size_t i = 0; status == EW_OK && i < result.n_candidates; i++) {
         status = add_line(state, problem, &result.candidates[i], i, result.thinks, lines, error);
     }
@@ -145,9 +146,11 @@ static void print_totals(const totals *totals) {
 
 static int run(request *asked, const char *model) {
     run_state state = {.asked = asked};
+    ew_mapping problems = {0};
     ew_sample_file file = {0};
     const ew_sample_form form = {.command = "sample", .n_samples = asked->n_samples, .key = "reply"};
     const ew_problem_work work = {.path = asked->problems,
+                                  .problems = &problems,
                                   .skip = asked->skip,
                                   .limit = asked->limit,
                                   .label = "sampling",
@@ -156,7 +159,10 @@ static int run(request *asked, const char *model) {
                                   .note = note_share,
                                   .context = &state};
     ew_error error = {0}, late = {0};
-    ew_status status = ew_engine_open(&asked->engine, model, true, &error);
+    ew_status status = ew_map_file(asked->problems, &problems, &error); /* before the model, which takes its time */
+    if (status == EW_OK) {
+        status = ew_engine_open(&asked->engine, model, true, &error);
+    }
     if (status == EW_OK) {
         status = ew_sample_file_open(asked->output, &form, &file, &error);
     }
@@ -168,6 +174,7 @@ static int run(request *asked, const char *model) {
     ew_status closed = ew_sample_file_close(&file, &late);
     int exit_code = status != EW_OK ? ew_cli_fail(&error) : closed != EW_OK ? ew_cli_fail(&late) : EW_EXIT_OK;
     ew_engine_close(&asked->engine);
+    ew_unmap(&problems);
     return ew_cli_finish(exit_code);
 }
 

@@ -1,6 +1,9 @@
 #include "format/json.h"
+#include "base/file.h"
+#include "format/lines.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 ew_status ew_json_parse(ew_string text, const char *where, json_t **object, ew_error *error) {
@@ -150,4 +153,29 @@ bool ew_json_find_member(ew_string text, const char *key, ew_string *found) {
         }
     }
     return false;
+}
+
+static ew_status take_line(ew_string line, const char *where, ew_json_taker take, void *context, ew_error *error) {
+    json_t *object = NULL;
+    ew_status status = ew_json_parse(line, where, &object, error);
+    if (status == EW_OK) {
+        status = take(context, object, where, error);
+    }
+    json_decref(object);
+    return status;
+}
+
+ew_status ew_json_read_lines(const char *path, ew_json_taker take, void *context, ew_error *error) {
+    ew_mapping mapping = {0};
+    ew_string line;
+    size_t number = 0;
+    ew_status status = ew_map_file(path, &mapping, error);
+    ew_string text = {mapping.data ? (const char *)mapping.data : "", mapping.size};
+    while (status == EW_OK && ew_next_line(&text, &line, &number)) {
+        char where[320];
+        snprintf(where, sizeof where, "%.256s line %zu", path, number);
+        status = take_line(line, where, take, context, error);
+    }
+    ew_unmap(&mapping);
+    return status;
 }

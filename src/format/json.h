@@ -23,6 +23,10 @@ ew_status ew_json_get_bool(const json_t *object, const char *key, const char *wh
 ew_status ew_json_get_text(const json_t *object, const char *key, const char *where, bool *found,
                            const char **value, ew_error *error);
 
+/* Calls `take` for each line of a JSONL file that is not blank, parsed; `where` is "PATH line N". Stops at the first error. */
+typedef ew_status (*ew_json_taker)(void *context, const json_t *object, const char *where, ew_error *error);
+ew_status ew_json_read_lines(const char *path, ew_json_taker take, void *context, ew_error *error);
+
 /* The text of one member of the outermost object, found without building the tree (tokenizer.json is large).
  * False when it is not there. What is around the member is not validated. */
 bool ew_json_find_member(ew_string text, const char *key, ew_string *member);

@@ -12,7 +12,7 @@ static bool align(size_t *size) {
     return true;
 }
 
-static bool group_exists(ew_matrix_format format, size_t group) {
+bool ew_matrix_group_exists(ew_matrix_format format, size_t group) {
     switch (format) {
     case EW_MATRIX_F32:
     case EW_MATRIX_BF16:
@@ -57,7 +57,7 @@ static bool plan_sizes(ew_matrix_format format, size_t cols, size_t group, ew_ma
 
 ew_status ew_matrix_plan(ew_matrix_format format, size_t rows, size_t cols, size_t group, ew_matrix_layout *layout,
                          ew_error *error) {
-    if (!group_exists(format, group)) {
+    if (!ew_matrix_group_exists(format, group)) {
         return ew_fail(error, EW_ERROR_ARGUMENT, "there is no matrix format %d with groups of %zu", (int)format, group);
     }
     if (rows == 0 || cols == 0 || rows > UINT32_MAX - EW_TILE_ROWS || cols > UINT32_MAX - EW_BLOCK_COLS) {

@@ -32,6 +32,9 @@ typedef enum ew_matrix_format {
     EW_MATRIX_F16 = 5             /* adapters only */
 } ew_matrix_format;
 
+/* Whether matrices of a format have scales for so many inputs; 0: one for a row. */
+bool ew_matrix_group_exists(ew_matrix_format format, size_t group);
+
 static inline bool ew_matrix_is_float(ew_matrix_format format) {
     return format == EW_MATRIX_F32 || format == EW_MATRIX_BF16 || format == EW_MATRIX_F16;
 }

@@ -40,10 +40,10 @@ typedef struct ew_attention_span {
 typedef struct ew_attention_workspace {
     ew_attention_span *spans; /* [n_rows] */
     size_t n_spans;
-    size_t n_items;           /* of one KV head */
-    atomic_size_t *n_done;    /* [n_rows][n_kv_heads]: parts computed of a span and head; 0 between layers */
-    float *partials;          /* of spans with several parts: [n_kv_heads][rows][n_runs], see kernels */
-    size_t n_partials;        /* floats there is room for */
+    size_t n_items;        /* of one KV head */
+    atomic_size_t *n_done; /* [n_rows][n_kv_heads]: parts computed of a span and head; 0 between layers */
+    float *partials;       /* of spans with several parts: [n_kv_heads][rows][n_runs], see kernels */
+    size_t n_partials;     /* floats there is room for */
 } ew_attention_workspace;
 
 /* What one forward pass works in: rows are the tokens of a batch. */

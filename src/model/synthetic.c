@@ -8,25 +8,25 @@
 #include <string.h>
 
 typedef struct shape {
-    const char *name;
     ew_architecture architecture;
     size_t n_layers, d_model, n_heads, n_kv_heads, head_dim, d_ff, vocab_size;
     double rope_theta;
     bool tied; /* the head is the embedding's matrix in float weights; quantized ones are made apart */
 } shape;
 
+const char *const ew_synthetic_shape_names[] = {"smollm2-135m", "qwen2.5-0.5b", "qwen2.5-1.5b",
+                                                "qwen2.5-3b",   "qwen2.5-7b",   NULL};
+
+/* In the order of the names. */
 static const shape shapes[] = {
-    {"smollm2-135m", EW_ARCHITECTURE_LLAMA, 30, 576, 9, 3, 64, 1536, 49152, 1e5, true},
-    {"qwen2.5-0.5b", EW_ARCHITECTURE_QWEN2, 24, 896, 14, 2, 64, 4864, 151936, 1e6, true},
-    {"qwen2.5-1.5b", EW_ARCHITECTURE_QWEN2, 28, 1536, 12, 2, 128, 8960, 151936, 1e6, true},
-    {"qwen2.5-3b", EW_ARCHITECTURE_QWEN2, 36, 2048, 16, 2, 128, 11008, 151936, 1e6, true},
-    {"qwen2.5-7b", EW_ARCHITECTURE_QWEN2, 28, 3584, 28, 4, 128, 18944, 152064, 1e6, false},
+    {EW_ARCHITECTURE_LLAMA, 30, 576, 9, 3, 64, 1536, 49152, 1e5, true},
+    {EW_ARCHITECTURE_QWEN2, 24, 896, 14, 2, 64, 4864, 151936, 1e6, true},
+    {EW_ARCHITECTURE_QWEN2, 28, 1536, 12, 2, 128, 8960, 151936, 1e6, true},
+    {EW_ARCHITECTURE_QWEN2, 36, 2048, 16, 2, 128, 11008, 151936, 1e6, true},
+    {EW_ARCHITECTURE_QWEN2, 28, 3584, 28, 4, 128, 18944, 152064, 1e6, false},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
-
-const char *ew_synthetic_shape_name(size_t index) {
-    return index < N_SHAPES ? shapes[index].name : NULL;
-}
+_Static_assert(sizeof ew_synthetic_shape_names / sizeof *ew_synthetic_shape_names == N_SHAPES + 1, "a name for each");
 
 /* Random bytes of one matrix's codes, a chunk of them by chunk number, so that threads do not matter. */
 typedef struct filling {
@@ -176,7 +176,7 @@ static ew_status make_weights(maker *m, const ew_synthetic_options *options) {
 
 static const shape *find_shape(const char *name) {
     for (size_t i = 0; i < N_SHAPES; i++) {
-        if (strcmp(shapes[i].name, name) == 0) {
+        if (strcmp(ew_synthetic_shape_names[i], name) == 0) {
             return &shapes[i];
         }
     }

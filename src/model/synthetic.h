@@ -6,7 +6,7 @@
 #include "model/adapter.h"
 
 typedef struct ew_synthetic_options {
-    const char *shape;       /* a name of ew_synthetic_shape_name */
+    const char *shape;       /* one of ew_synthetic_shape_names */
     ew_matrix_format format; /* of the linear layers and the head: INT4 symmetric or offset, INT8 */
     size_t group;
     ew_activation_type activations;
@@ -14,7 +14,7 @@ typedef struct ew_synthetic_options {
 } ew_synthetic_options;
 
 /* "smollm2-135m", "qwen2.5-0.5b", ...; NULL after the last. */
-const char *ew_synthetic_shape_name(size_t index);
+extern const char *const ew_synthetic_shape_names[];
 
 /* Its configuration; EW_ERROR_ARGUMENT when there is no such shape. */
 ew_status ew_synthetic_config(const char *shape, size_t context_length, ew_config *config, ew_error *error);

@@ -7,7 +7,7 @@
 
 static ew_status check_options(const ew_quantize_options *options, ew_error *error) {
     size_t group = options->group;
-    if (group != 0 && group != 32 && group != 64 && group != 128) {
+    if (!ew_matrix_group_exists(EW_MATRIX_INT4_SYMMETRIC, group)) {
         return ew_fail(error, EW_ERROR_ARGUMENT,
                        "a group of %zu inputs does not exist; 0 (a row), 32, 64 and 128 do", group);
     }

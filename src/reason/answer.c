@@ -314,7 +314,7 @@ static ew_status count_votes(answering *a, ew_error *error) {
     ew_ensemble *e = &a->ensemble;
     ew_answer_result *result = a->result;
     ew_ballots ballots;
-    ew_status status = ew_ensemble_ballots(e, &ballots, error);
+    ew_status status = ew_ensemble_ballots(e, &ballots, error); /* finds the candidates' classes */
     if (status == EW_OK) {
         status = ew_vote_candidates(e->vote, e->candidates, e->n, &result->chosen, &result->n_agreed, error);
     }

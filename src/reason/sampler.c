@@ -304,7 +304,8 @@ static bool find_head(ew_sampler *sampler, float largest, head *out) {
         sum += weight_of(sampler, sampler->order[i], largest);
     }
     make_heap(sampler->logits, BEST_ON_TOP, sampler->order, n);
-    *out = (head){n, (sum + tail * (1 - TAIL_ERROR)) * (1 - ROUNDING), (sum + tail * (1 + TAIL_ERROR)) * (1 + ROUNDING)};
+    *out =
+        (head){n, (sum + tail * (1 - TAIL_ERROR)) * (1 - ROUNDING), (sum + tail * (1 + TAIL_ERROR)) * (1 + ROUNDING)};
     return true;
 }
 

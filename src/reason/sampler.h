@@ -21,8 +21,8 @@
 typedef struct ew_sampler {
     ew_sampling rule;
     size_t vocab_size;
-    uint8_t *seen;    /* [vocab_size]: the token stood in prompt or reply; NULL without a penalty */
-    float *penalized; /* [vocab_size]; NULL without a penalty */
+    uint8_t *seen;       /* [vocab_size]: the token stood in prompt or reply; NULL without a penalty */
+    float *penalized;    /* [vocab_size]; NULL without a penalty */
     const float *logits; /* [vocab_size]: of the call, after the penalty */
     int32_t *order;      /* candidates: after ew_sampler_candidates the first n_kept are sorted */
     double *probability; /* [vocab_size]: parallel to order's first n_kept */

@@ -10,8 +10,8 @@ size_t ew_weigh_all(const ew_weigh_table *tables[3]) {
     if (__builtin_cpu_supports("avx2")) {
         tables[n++] = &ew_weigh_avx2;
     }
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
         tables[n++] = &ew_weigh_avx512;
     }
 #endif

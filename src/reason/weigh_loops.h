@@ -119,6 +119,8 @@ static bool is_any_within(const float *x, size_t n, float low, float high) {
 }
 
 extern const ew_weigh_table EW_WEIGH_TABLE;
-const ew_weigh_table EW_WEIGH_TABLE = {
-    .largest = find_largest, .penalize = penalize_seen, .weigh = weigh_each, .tail = sum_tail,
-    .any_within = is_any_within};
+const ew_weigh_table EW_WEIGH_TABLE = {.largest = find_largest,
+                                       .penalize = penalize_seen,
+                                       .weigh = weigh_each,
+                                       .tail = sum_tail,
+                                       .any_within = is_any_within};

@@ -46,7 +46,7 @@ static size_t seen_by(const head *h, size_t end) {
 static void probabilities(const head *h, size_t begin, size_t end) {
     size_t seen = seen_by(h, end);
     real *scores = h->worker->scratch.scores;
-    ew_gemm(h->worker->scratch.products, false, true, end - begin, seen, h->head_dim, 1, view(h->q + begin * h->width, h->width),
+    ew_gemm(h->worker, false, true, end - begin, seen, h->head_dim, 1, view(h->q + begin * h->width, h->width),
             view(h->k, h->kv_width), 0, scores, seen);
     for (size_t i = begin; i < end; i++) {
         real *row = scores + (i - begin) * seen;
@@ -67,7 +67,7 @@ void ew_attention_forward(ew_worker *worker, const ew_rows *rows, const real *k,
             size_t end = begin + EW_QUERY_BLOCK < span->n_rows ? begin + EW_QUERY_BLOCK : span->n_rows;
             size_t seen = seen_by(&h, end);
             probabilities(&h, begin, end);
-            ew_gemm(worker->scratch.products, false, false, end - begin, h.head_dim, seen, 1, view(worker->scratch.scores, seen),
+            ew_gemm(worker, false, false, end - begin, h.head_dim, seen, 1, view(worker->scratch.scores, seen),
                     view(h.v, h.kv_width), 0, out + begin * h.width, h.width);
         }
     }
@@ -77,7 +77,7 @@ void ew_attention_forward(ew_worker *worker, const ew_rows *rows, const real *k,
 static void score_gradient(const head *h, size_t begin, size_t end, const real *out, const real *d_out) {
     size_t seen = seen_by(h, end);
     real *p = h->worker->scratch.scores, *d = h->worker->scratch.d_scores;
-    ew_gemm(h->worker->scratch.products, false, true, end - begin, seen, h->head_dim, 1, view(d_out + begin * h->width, h->width),
+    ew_gemm(h->worker, false, true, end - begin, seen, h->head_dim, 1, view(d_out + begin * h->width, h->width),
             view(h->v, h->kv_width), 0, d, seen);
     for (size_t i = begin; i < end; i++) {
         real delta = ew_dot(out + i * h->width, d_out + i * h->width, h->head_dim);
@@ -93,12 +93,12 @@ static void head_backward(const head *h, const real *out, const real *d_out, rea
         size_t end = begin + EW_QUERY_BLOCK < n_rows ? begin + EW_QUERY_BLOCK : n_rows;
         size_t n = end - begin, seen = seen_by(h, end);
         probabilities(h, begin, end);
-        ew_gemm(h->worker->scratch.products, true, false, seen - first, h->head_dim, n, 1, view(scratch->scores + first, seen),
+        ew_gemm(h->worker, true, false, seen - first, h->head_dim, n, 1, view(scratch->scores + first, seen),
                 view(d_out + begin * h->width, h->width), 1, dv, h->kv_width);
         score_gradient(h, begin, end, out, d_out);
-        ew_gemm(h->worker->scratch.products, false, false, n, h->head_dim, seen, 1, view(scratch->d_scores, seen), view(h->k, h->kv_width), 0,
-                dq + begin * h->width, h->width);
-        ew_gemm(h->worker->scratch.products, true, false, seen - first, h->head_dim, n, 1, view(scratch->d_scores + first, seen),
+        ew_gemm(h->worker, false, false, n, h->head_dim, seen, 1, view(scratch->d_scores, seen),
+                view(h->k, h->kv_width), 0, dq + begin * h->width, h->width);
+        ew_gemm(h->worker, true, false, seen - first, h->head_dim, n, 1, view(scratch->d_scores + first, seen),
                 view(h->q + begin * h->width, h->width), 1, dk, h->kv_width);
     }
 }

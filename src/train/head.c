@@ -21,7 +21,7 @@ static void head_forward(ew_worker *worker, size_t n, real *logits) {
     if (head->packed) {
         ew_packed_head(worker, n, logits);
     } else {
-        ew_gemm(worker->scratch.products, false, true, n, head->rows, head->cols, 1, view(worker->scratch.normed, head->cols),
+        ew_gemm(worker, false, true, n, head->rows, head->cols, 1, view(worker->scratch.normed, head->cols),
                 view(head->weight.values, head->cols), 0, logits, head->rows);
     }
 }
@@ -79,7 +79,7 @@ static void head_backward(ew_worker *worker, size_t begin, size_t n) {
     memset(d_normed, 0, n * d_model * sizeof *d_normed);
     ew_linear_transposed(worker, head, n, scratch->logits, head->rows, d_normed);
     if (d_weight) {
-        ew_gemm(worker->scratch.products, true, false, head->rows, d_model, n, 1, view(scratch->logits, head->rows),
+        ew_gemm(worker, true, false, head->rows, d_model, n, 1, view(scratch->logits, head->rows),
                 view(scratch->normed, d_model), 1, d_weight, d_model);
     }
     for (size_t i = 0; i < n; i++) {

@@ -212,7 +212,8 @@ static ew_status read_question(reader *r, const json_t *object, ew_message messa
     const json_t *problem = json_object_get(object, "problem"), *system = json_object_get(object, "system");
     *n = 0;
     if (!json_is_string(problem) || (system && !json_is_null(system) && !json_is_string(system))) {
-        return REFUSE(r, "%s: a line of `edgewise sample` with \"problem\" and, if any, \"system\" as strings is needed",
+        return REFUSE(r,
+                      "%s: a line of `edgewise sample` with \"problem\" and, if any, \"system\" as strings is needed",
                       r->where);
     }
     if (json_is_string(system)) {

@@ -90,10 +90,10 @@ static int compare_hashes(const void *left, const void *right) {
 /* That no problem of a test part that stands apart is among the others. */
 static ew_status check_apart(const ew_head_samples *s, ew_error *error) {
     size_t n_other = s->n - s->n_test, n_shared = 0;
-    uint64_t *tested = s->n_test > 0 ? ew_allocate(s->n_test, sizeof *tested) : NULL;
     if (s->n_test == 0) {
         return EW_OK;
     }
+    uint64_t *tested = ew_allocate(s->n_test, sizeof *tested);
     if (!tested) {
         return ew_fail_memory(error, s->n_test * sizeof *tested, "the test problems");
     }
@@ -103,11 +103,12 @@ static ew_status check_apart(const ew_head_samples *s, ew_error *error) {
         n_shared += bsearch(&s->problem[i], tested, s->n_test, sizeof *tested, compare_hashes) != NULL;
     }
     free(tested);
-    return n_shared == 0 ? EW_OK
-                         : ew_fail(error, EW_ERROR_ARGUMENT,
-                                   "%zu of the samples to learn from are of problems that stand in the test file too: it "
-                                   "must have problems of its own",
-                                   n_shared);
+    return n_shared == 0
+               ? EW_OK
+               : ew_fail(error, EW_ERROR_ARGUMENT,
+                         "%zu of the samples to learn from are of problems that stand in the test file too: it "
+                         "must have problems of its own",
+                         n_shared);
 }
 
 static ew_status split(fitting *f, ew_error *error) {

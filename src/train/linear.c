@@ -56,14 +56,14 @@ void ew_linear_forward(ew_worker *worker, const ew_rows *rows, size_t layer, siz
                        real *u, real *y) {
     const ew_train_linear *linear = &worker->network->layers[layer].linears[kind];
     size_t n = rows->n_rows;
-    ew_gemm(worker->scratch.products, false, true, n, linear->rows, linear->cols, 1, view(x, linear->cols),
+    ew_gemm(worker, false, true, n, linear->rows, linear->cols, 1, view(x, linear->cols),
             view(linear->weight.values, linear->cols), 0, y, linear->rows);
     add_bias(linear, n, y);
     if (adapted && linear->rank > 0) {
         const real *input = ew_adapter_input(worker, rows, layer, kind, x);
-        ew_gemm(worker->scratch.products, false, true, n, linear->rank, linear->cols, 1, view(input, linear->cols),
+        ew_gemm(worker, false, true, n, linear->rank, linear->cols, 1, view(input, linear->cols),
                 view(linear->a.values, linear->cols), 0, u, linear->rank);
-        ew_gemm(worker->scratch.products, false, true, n, linear->rows, linear->rank, linear->scale, view(u, linear->rank),
+        ew_gemm(worker, false, true, n, linear->rows, linear->rank, linear->scale, view(u, linear->rank),
                 view(linear->b.values, linear->rank), 1, y, linear->rows);
     }
 }
@@ -77,22 +77,22 @@ static void adapter_backward(ew_worker *worker, size_t layer, size_t kind, const
     const ew_rows *rows = &worker->rows;
     size_t n = rows->n_rows, rank = linear->rank, cols = linear->cols;
     real *du = worker->scratch.du;
-    ew_gemm(worker->scratch.products, false, false, n, rank, linear->rows, linear->scale, view(dy, linear->rows), view(linear->b.values, rank), 0,
-            du, rank);
-    ew_gemm(worker->scratch.products, true, false, linear->rows, rank, n, linear->scale, view(dy, linear->rows), view(u, rank), 1,
+    ew_gemm(worker, false, false, n, rank, linear->rows, linear->scale, view(dy, linear->rows),
+            view(linear->b.values, rank), 0, du, rank);
+    ew_gemm(worker, true, false, linear->rows, rank, n, linear->scale, view(dy, linear->rows), view(u, rank), 1,
             ew_gradient_of(worker, &linear->b), rank);
     const real *input = ew_adapter_input(worker, rows, layer, kind, x);
-    ew_gemm(worker->scratch.products, true, false, rank, cols, n, 1, view(du, rank), view(input, cols), 1, ew_gradient_of(worker, &linear->a),
-            cols);
+    ew_gemm(worker, true, false, rank, cols, n, 1, view(du, rank), view(input, cols), 1,
+            ew_gradient_of(worker, &linear->a), cols);
     if (!dx) {
         return;
     }
     if (!drops(worker)) {
-        ew_gemm(worker->scratch.products, false, false, n, cols, rank, 1, view(du, rank), view(linear->a.values, cols), 1, dx, cols);
+        ew_gemm(worker, false, false, n, cols, rank, 1, view(du, rank), view(linear->a.values, cols), 1, dx, cols);
         return;
     }
     real *dropped = worker->scratch.dropped;
-    ew_gemm(worker->scratch.products, false, false, n, cols, rank, 1, view(du, rank), view(linear->a.values, cols), 0, dropped, cols);
+    ew_gemm(worker, false, false, n, cols, rank, 1, view(du, rank), view(linear->a.values, cols), 0, dropped, cols);
     drop_rows(worker, rows, layer, kind, dropped, cols, dropped);
     ew_add(dx, dropped, n * cols);
 }
@@ -100,14 +100,14 @@ static void adapter_backward(ew_worker *worker, size_t layer, size_t kind, const
 void ew_linear_transposed(ew_worker *worker, const ew_train_linear *linear, size_t n, const real *dy, size_t dy_stride,
                           real *dx) {
     if (!linear->packed) {
-        ew_gemm(worker->scratch.products, false, false, n, linear->cols, linear->rows, 1, view(dy, dy_stride),
+        ew_gemm(worker, false, false, n, linear->cols, linear->rows, 1, view(dy, dy_stride),
                 view(linear->weight.values, linear->cols), 1, dx, linear->cols);
         return;
     }
     for (size_t begin = 0; begin < linear->rows; begin += EW_TILE_BLOCK) {
         size_t block = linear->rows - begin < EW_TILE_BLOCK ? linear->rows - begin : EW_TILE_BLOCK;
         ew_packed_read_rows(linear->packed, begin, block, worker->scratch.tile);
-        ew_gemm(worker->scratch.products, false, false, n, linear->cols, block, 1, view(dy + begin, dy_stride),
+        ew_gemm(worker, false, false, n, linear->cols, block, 1, view(dy + begin, dy_stride),
                 view(worker->scratch.tile, linear->cols), 1, dx, linear->cols);
     }
 }
@@ -121,7 +121,7 @@ void ew_linear_backward(ew_worker *worker, size_t layer, size_t kind, const real
         ew_linear_transposed(worker, linear, n, dy, linear->rows, dx);
     }
     if (d_weight) {
-        ew_gemm(worker->scratch.products, true, false, linear->rows, linear->cols, n, 1, view(dy, linear->rows), view(x, linear->cols), 1,
+        ew_gemm(worker, true, false, linear->rows, linear->cols, n, 1, view(dy, linear->rows), view(x, linear->cols), 1,
                 d_weight, linear->cols);
     }
     for (size_t row = 0; d_bias && row < n; row++) {

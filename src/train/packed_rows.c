@@ -6,7 +6,6 @@
 
 #ifndef EW_TRAIN_DOUBLE
 
-
 /* The scales and offsets of a tile's rows in one group. */
 typedef struct tile_scales {
     float scale[EW_TILE_ROWS], offset[EW_TILE_ROWS];

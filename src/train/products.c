@@ -7,13 +7,16 @@
 #define HAS_TILES 0
 #endif
 
+const char *const ew_products_options[] = {"float32", "bf16x3", NULL};
+
 ew_status ew_products_check(ew_products_kind kind, ew_error *error) {
     if (kind == EW_PRODUCTS_FLOAT32 || (HAS_TILES && ew_kernels_have_bf16_tiles())) {
         return EW_OK;
     }
-    return ew_fail(error, EW_ERROR_ARGUMENT,
-                   "products by BF16x3 need AMX tiles that take BF16, which this machine lacks or EDGEWISE_ISA excludes; "
-                   "float32 would do");
+    return ew_fail(
+        error, EW_ERROR_ARGUMENT,
+        "products by BF16x3 need AMX tiles that take BF16, which this machine lacks or EDGEWISE_ISA excludes; "
+        "float32 would do");
 }
 
 const char *ew_products_name(ew_products_kind kind) {
@@ -30,9 +33,10 @@ size_t ew_products_space(ew_products_kind kind) {
 }
 
 static void multiply_by_cblas(const ew_product *p) {
-    EW_REAL_GEMM(CblasRowMajor, p->a_transposed ? CblasTrans : CblasNoTrans, p->b_transposed ? CblasTrans : CblasNoTrans,
-                 (blasint)p->m, (blasint)p->n, (blasint)p->k, p->alpha, p->a.values, (blasint)p->a.stride, p->b.values,
-                 (blasint)p->b.stride, p->beta, p->c, (blasint)p->c_stride);
+    EW_REAL_GEMM(CblasRowMajor, p->a_transposed ? CblasTrans : CblasNoTrans,
+                 p->b_transposed ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)p->k, p->alpha,
+                 p->a.values, (blasint)p->a.stride, p->b.values, (blasint)p->b.stride, p->beta, p->c,
+                 (blasint)p->c_stride);
 }
 
 void ew_multiply_matrices(void *space, const ew_product *product) {

@@ -25,6 +25,9 @@ typedef struct ew_product {
  * BF16's error (below). */
 typedef enum { EW_PRODUCTS_FLOAT32, EW_PRODUCTS_BF16X3 } ew_products_kind;
 
+/* "float32", "bf16x3", NULL, in the order of ew_products_kind: for options. */
+extern const char *const ew_products_options[];
+
 /* EW_ERROR_ARGUMENT when the kind cannot run here: BF16X3 needs the kernel set with tile registers (ew_kernels_select) on
  * a machine whose tiles take BF16. */
 ew_status ew_products_check(ew_products_kind kind, ew_error *error);
@@ -35,12 +38,6 @@ size_t ew_products_space(ew_products_kind kind);
 
 /* `space`: ew_products_space bytes at a multiple of 64; NULL: CBLAS. */
 void ew_multiply_matrices(void *space, const ew_product *product);
-
-static inline void ew_gemm(void *space, bool a_transposed, bool b_transposed, size_t m, size_t n, size_t k, real alpha,
-                           ew_view a, ew_view b, real beta, real *c, size_t c_stride) {
-    const ew_product product = {a_transposed, b_transposed, m, n, k, alpha, beta, a, b, c, c_stride};
-    ew_multiply_matrices(space, &product);
-}
 
 /* ---- Tiles, for x86-64 in float ---- */
 

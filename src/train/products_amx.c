@@ -7,17 +7,17 @@
 #include "train/products.h"
 
 #if defined(__x86_64__) && !defined(EW_TRAIN_DOUBLE)
+#include "kernel/x86/tile_registers.h"
+
 #include <immintrin.h>
-#include <stdint.h>
-#include <string.h>
 
 enum {
-    LINES = 16,                /* of a tile */
-    DEPTH = 32,                /* inner values of a tile */
-    PANEL = 2 * LINES,         /* rows of A or columns of B that are packed together */
-    INNER_BLOCK = 768,         /* inner values that are packed at a time */
-    ROW_BLOCK = 4 * PANEL,     /* rows of A */
-    COLUMN_BLOCK = 8 * PANEL,  /* columns of B */
+    LINES = 16,               /* of a tile */
+    DEPTH = 32,               /* inner values of a tile */
+    PANEL = 2 * LINES,        /* rows of A or columns of B that are packed together */
+    INNER_BLOCK = 768,        /* inner values that are packed at a time */
+    ROW_BLOCK = 4 * PANEL,    /* rows of A */
+    COLUMN_BLOCK = 8 * PANEL, /* columns of B */
 };
 
 typedef struct tile {
@@ -82,10 +82,10 @@ static inline void read_lines(const float *values, size_t stride, size_t n_lines
 static inline void read_pairs(const float *values, size_t stride, size_t n_columns, size_t n_inner, __m512i *high,
                               __m512i *low) {
     /* 0, 16, 1, 17, ... */
-    const __m512i together = _mm512_add_epi32(
-        _mm512_set1_epi32(0x00100000),
-        _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-                           _mm512_set1_epi32(0x00010001)));
+    const __m512i together =
+        _mm512_add_epi32(_mm512_set1_epi32(0x00100000),
+                         _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                                            _mm512_set1_epi32(0x00010001)));
     __mmask16 columns = mask_of(n_columns);
     for (size_t i = 0; i < LINES; i++) {
         const float *row = values + 2 * i * stride;
@@ -169,23 +169,14 @@ static void pack(const factor *f, size_t line, size_t n_lines, size_t inner, siz
 
 /* ---- Sums ---- */
 
-/* The operand of LDTILECFG: eight whole tiles. */
+/* Eight whole tiles. */
 static void configure(void) {
-    struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t column_bytes[16];
-        uint8_t rows[16];
-    } configuration = {.palette = 1};
+    tile_configuration configuration = {.palette = 1};
     for (int i = 0; i < 8; i++) {
         configuration.column_bytes[i] = 64;
         configuration.rows[i] = LINES;
     }
     _tile_loadconfig(&configuration);
-}
-
-/* The intrinsics do not tell the compiler that tiles are read from memory. */
-static inline void memory_is_read(void) {
-    __asm__ volatile("" ::: "memory");
 }
 
 #define LOAD(number, source) _tile_loadd(number, &(source), 64)

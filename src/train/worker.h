@@ -49,7 +49,7 @@ typedef struct ew_scratch {
     real *tile;                        /* [EW_TILE_BLOCK][widest input]: dequantized rows of a matrix */
     real *logits;                      /* [head_rows][vocab_size] */
     size_t head_rows;                  /* rows of logits at a time */
-    void *products;                    /* what matrix products work in; NULL: nothing */
+    void *products;                    /* what ew_gemm works in; NULL: CBLAS */
 } ew_scratch;
 
 enum { EW_QUERY_BLOCK = 64, EW_TILE_BLOCK = 256 };
@@ -144,6 +144,13 @@ void ew_attention_backward(ew_worker *worker, const real *q, const real *k, cons
  * becomes that by the last layer's output. */
 void ew_head_run(ew_worker *worker);
 void ew_head_logits(ew_worker *worker, real *logits);
+
+/* C[m, n] = alpha A B + beta C as of ew_product, by the worker's products. */
+static inline void ew_gemm(const ew_worker *worker, bool a_transposed, bool b_transposed, size_t m, size_t n, size_t k,
+                           real alpha, ew_view a, ew_view b, real beta, real *c, size_t c_stride) {
+    const ew_product product = {a_transposed, b_transposed, m, n, k, alpha, beta, a, b, c, c_stride};
+    ew_multiply_matrices(worker->scratch.products, &product);
+}
 
 static inline real *ew_gradient_of(const ew_worker *worker, const ew_train_tensor *tensor) {
     return tensor->gradient == EW_FROZEN ? NULL : worker->gradient + tensor->gradient;

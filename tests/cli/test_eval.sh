@@ -99,6 +99,7 @@ code 2 eval $model
 code 2 eval --compare "$work/hand.jsonl"
 code 2 eval --revote majority "$work/hand.jsonl" "$work/hand.jsonl"
 code 2 eval --compare --revote majority "$work/hand.jsonl" "$work/hand.jsonl"
-code 1 eval $model "$work/none.jsonl"
+code 1 eval $model "$work/none.jsonl" -o "$work/left.jsonl"
 one_sentence
+[ ! -e "$work/left.jsonl" ] || problem "problems that are not there left a file of results"
 finish

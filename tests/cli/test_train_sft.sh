@@ -39,6 +39,19 @@ has "$err" "only the same ones"
 code 1 train loss "$model" "$work/data.jsonl" --against "$work/data.jsonl" -t 1
 has "$err" "line 1"
 
+# Results along the way stay; of the last step there is only the result.
+code 0 train sft "$model" "$work/data.jsonl" -o "$work/kept.gguf" --rank 2 --steps 4 --batch 3 --keep-every 2 -t 1
+cmp -s "$work/kept.gguf" "$work/kept-step-2.gguf" && problem "the adapter of step 2 is that of step 4"
+code 0 inspect "$work/kept-step-2.gguf"
+[ ! -e "$work/kept-step-4.gguf" ] || problem "the result is there twice"
+
+# Products that the kernel set has no tiles for.
+EDGEWISE_ISA=scalar
+export EDGEWISE_ISA
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/tiles.gguf" --products bf16x3 -t 1
+has "$err" "float32 would do"
+unset EDGEWISE_ISA
+
 # The same run again gives the same file; and so does one in two parts.
 cp "$work/adapter.gguf" "$work/first.gguf"
 code 0 train sft "$model" "$work/data.jsonl" -o "$work/adapter.gguf" --rank 4 --epochs 6 --batch 3 --lr 0.02 --dropout 0 \

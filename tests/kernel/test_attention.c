@@ -104,8 +104,8 @@ static void attend_in_parts(const ew_kernels *kernels, const ew_attention *call)
         most = call->n_positions[row] > most ? call->n_positions[row] : most;
     }
     size_t n_runs = (most + EW_ATTENTION_PARTIAL - 1) / EW_ATTENTION_PARTIAL;
-    float *partials = ew_allocate_aligned(call->n_rows * n_runs * ew_attention_partial_floats(call->layout),
-                                          sizeof *partials);
+    float *partials =
+        ew_allocate_aligned(call->n_rows * n_runs * ew_attention_partial_floats(call->layout), sizeof *partials);
     assert_non_null(partials);
     for (size_t end = n_runs; end > 0;) {
         size_t begin = data_random() % end;

@@ -73,7 +73,8 @@ static void pages_are_used_again(void **state) {
         ew_stream_close(streams[1]);
         ew_stream_truncate(streams[4], 0);
         EW_ASSERT_OK(ew_synthetic_cells(streams[4], 45, 9, error));
-        EW_ASSERT_OK(ew_evaluate(session, &(ew_input){streams[4], 7, true}, 1, round == 0 ? fresh : again, NULL, error));
+        EW_ASSERT_OK(
+            ew_evaluate(session, &(ew_input){streams[4], 7, true}, 1, round == 0 ? fresh : again, NULL, error));
         assert_int_equal(describe(session).kv_bytes, (4 + 10 + 13 + 2) * page);
         for (size_t k = 0; k < STREAMS; k++) {
             ew_stream_close(k == 1 ? NULL : streams[k]);

@@ -238,7 +238,8 @@ static void draws_by_buckets_are_those_of_the_order(void **state) {
     static float logits[N];
     static const struct {
         float temperature, top_p, min_p;
-    } rules[] = {{1, 1, 0}, {0.7f, 0.95f, 0}, {0.7f, 0.5f, 0}, {1.5f, 1, 0.02f}, {1, 0.9f, 0.3f}, {100, 0.99f, 0}, {1, 0, 0}};
+    } rules[] = {{1, 1, 0},       {0.7f, 0.95f, 0}, {0.7f, 0.5f, 0}, {1.5f, 1, 0.02f},
+                 {1, 0.9f, 0.3f}, {100, 0.99f, 0},  {1, 0, 0}};
     size_t n_compared = 0;
     for (int kind = 0; kind < 5; kind++) {
         for (size_t i = 0; i < N; i++) {

@@ -522,9 +522,9 @@ int main(void) {
 #ifndef EW_TRAIN_DOUBLE
         cmocka_unit_test(dense_bf16x3),
 #endif
-        cmocka_unit_test(adamw),       cmocka_unit_test(dense_qwen2), cmocka_unit_test(dense_qwen2_checkpointing),
-        cmocka_unit_test(dense_qwen3), cmocka_unit_test(dense_llama), cmocka_unit_test(lora_qwen2),
-        cmocka_unit_test(lora_llama),  cmocka_unit_test(masked),
+        cmocka_unit_test(adamw),        cmocka_unit_test(dense_qwen2), cmocka_unit_test(dense_qwen2_checkpointing),
+        cmocka_unit_test(dense_qwen3),  cmocka_unit_test(dense_llama), cmocka_unit_test(lora_qwen2),
+        cmocka_unit_test(lora_llama),   cmocka_unit_test(masked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,9 +42,17 @@ static void check_value(const ew_product *p, size_t i, size_t j, double toleranc
 
 static void check_product(void *space, bool a_transposed, bool b_transposed, size_t m, size_t n, size_t k, real alpha,
                           real beta, double tolerance) {
-    const ew_product p = {.a_transposed = a_transposed, .b_transposed = b_transposed, .m = m, .n = n, .k = k,
-                          .alpha = alpha, .beta = beta, .a = {a, (a_transposed ? m : k) + GAP},
-                          .b = {b, (b_transposed ? k : n) + GAP}, .c = c, .c_stride = n + GAP};
+    const ew_product p = {.a_transposed = a_transposed,
+                          .b_transposed = b_transposed,
+                          .m = m,
+                          .n = n,
+                          .k = k,
+                          .alpha = alpha,
+                          .beta = beta,
+                          .a = {a, (a_transposed ? m : k) + GAP},
+                          .b = {b, (b_transposed ? k : n) + GAP},
+                          .c = c,
+                          .c_stride = n + GAP};
     for (size_t i = 0; i < m * (n + GAP); i++) {
         c[i] = before[i] = beta != 0 || i % (n + GAP) >= n ? (real)((double)(i % 17) - 8) : (real)NAN;
     }

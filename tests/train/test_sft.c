@@ -84,9 +84,8 @@ static ew_status run_with(ew_network *network, const corpus *c, bool validated, 
     options->report = note;
     options->context = h;
     options->cancel = &h->stop;
-    ew_status status =
-        ew_sft_run(network, trainer, c->sequences, EXAMPLES - 2, c->sequences + EXAMPLES - 2, validated ? 2 : 0, options,
-                   error);
+    ew_status status = ew_sft_run(network, trainer, c->sequences, EXAMPLES - 2, c->sequences + EXAMPLES - 2,
+                                  validated ? 2 : 0, options, error);
     ew_trainer_close(trainer);
     return status;
 }
@@ -181,7 +180,8 @@ static void not_a_number(void **state) {
     for (size_t i = 0; i < EXAMPLES; i++) {
         c.ids[i][1] = 0; /* its embedding is the bad one */
     }
-    assert_int_equal(run(network, &c, &options, &h, &error), EW_ERROR_NUMERIC); /* the validation before the first step */
+    assert_int_equal(run(network, &c, &options, &h, &error),
+                     EW_ERROR_NUMERIC); /* the validation before the first step */
     assert_non_null(strstr(error.message, "step 0: the loss is not a number on the validation set; no checkpoint"));
     assert_same_files(path, kept);
 
@@ -194,8 +194,9 @@ static void not_a_number(void **state) {
     options.lines = lines;
     options.batch = EXAMPLES - 2;
     assert_int_equal(run_with(network, &c, false, &options, &h, &error), EW_ERROR_NUMERIC);
-    assert_non_null(strstr(error.message, "step 1: the loss is not a number; its batch had lines 19, 22, 25, 28, 31, 34, "
-                                          "37 and 2 more of the data; no checkpoint was saved before"));
+    assert_non_null(strstr(error.message,
+                           "step 1: the loss is not a number; its batch had lines 19, 22, 25, 28, 31, 34, "
+                           "37 and 2 more of the data; no checkpoint was saved before"));
     for (size_t i = 0; i < EXAMPLES; i++) {
         lines[i] = 7;
     }

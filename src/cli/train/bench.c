@@ -52,7 +52,7 @@ static bool masked(const request *q) {
 static ew_status open_shape(bench *b, const ew_lora_plan *plan, ew_error *error) {
     enum { CONTEXT = 1 << 17 };
     const request *q = &b->request;
-    const char *shape = ew_synthetic_shape_name((size_t)q->shape);
+    const char *shape = ew_synthetic_shape_names[q->shape];
     if (q->weights == 1) {
         ew_config config;
         ew_status status = ew_synthetic_config(shape, CONTEXT, &config, error);
@@ -169,8 +169,8 @@ static void close_all(bench *b) {
 
 static ew_status run_step(bench *b, ew_error *error) {
     double start = ew_clock_seconds(), norm;
-    ew_status status = ew_trainer_gradient(b->trainer, b->sequences, b->request.batch, NULL, b->optimizer.step,
-                                           &b->result, error);
+    ew_status status =
+        ew_trainer_gradient(b->trainer, b->sequences, b->request.batch, NULL, b->optimizer.step, &b->result, error);
     if (status == EW_OK) {
         status = ew_adamw_step(&b->optimizer, &b->network->parameters, ew_trainer_gradient_vector(b->trainer), 1e-4,
                                ew_trainer_pool(b->trainer), &norm, error);
@@ -209,7 +209,7 @@ typedef struct summary {
 static summary summarize(bench *b) {
     const request *q = &b->request;
     size_t values = 3 * b->network->parameters.total * sizeof(real);
-    summary s = {.name = q->file ? q->file : ew_synthetic_shape_name((size_t)q->shape),
+    summary s = {.name = q->file ? q->file : ew_synthetic_shape_names[q->shape],
                  .weights = b->network->model ? "quantized" : "f32",
                  .trainer_memory = ew_trainer_memory(b->trainer) + values};
     s.step = ew_median(b->seconds, b->n_steps);
@@ -225,11 +225,12 @@ static const char *products_of(const bench *b) {
 
 static void print_table(const bench *b, const summary *s) {
     const request *q = &b->request;
-    printf("%s, %s kernels, products by %s, %zu threads; load %.2f\n", b->machine.cpu, b->kernels->name,
-           products_of(b), b->machine.n_threads, b->machine.load);
+    printf("%s, %s kernels, products by %s, %zu threads; load %.2f\n", b->machine.cpu, b->kernels->name, products_of(b),
+           b->machine.n_threads, b->machine.load);
     printf("%s: %s weights; adapters of rank %zu on all linear layers, %zu values%s\n\n", s->name, s->weights, q->rank,
            b->network->parameters.total, q->checkpointing ? "; checkpointing" : "");
-    printf("phase    batch  prompt  length  masked  tokens/s   step ms  spread  peak MB  trainer MB    loss  checksum\n");
+    printf(
+        "phase    batch  prompt  length  masked  tokens/s   step ms  spread  peak MB  trainer MB    loss  checksum\n");
     printf("%-7s  %5zu  %6zu  %6zu  %6s  %8.1f  %8.0f  %5.1f%%  %7.0f  %10.0f  %6.3f  %016llx\n", "train", q->batch,
            q->prompt, q->length, masked(q) ? "yes" : "no", s->tokens_per_s, s->step * 1e3, s->spread * 100,
            (double)b->peak_memory * 1e-6, (double)s->trainer_memory * 1e-6, b->result.loss,
@@ -313,16 +314,12 @@ static int run(bench *b) {
 
 /* ---- The command line ---- */
 
-static const char examples[] =
-    "  edgewise bench --train --shape smollm2-135m --weights f32\n"
-    "  edgewise bench --train --shape qwen2.5-1.5b --batch 4 --checkpointing --steps 5\n"
-    "  edgewise bench --train -m smollm2.gguf --prompt 256 --length 256 --json\n";
+static const char examples[] = "  edgewise bench --train --shape smollm2-135m --weights f32\n"
+                               "  edgewise bench --train --shape qwen2.5-1.5b --batch 4 --checkpointing --steps 5\n"
+                               "  edgewise bench --train -m smollm2.gguf --prompt 256 --length 256 --json\n";
 
 static const char *const schemes[] = {"symmetric", "offset", "int8", NULL};
 static const char *const types[] = {"int16", "int8", NULL};
-static const char *const weights[] = {"auto", "f32", NULL};
-static const char *const products[] = {"float32", "bf16x3", NULL};
-static const char *shapes[16];
 static bool shape_given;
 static bench measured = {.request = {.batch = 8, .length = 512, .rank = 16, .steps = 5, .group = 32}};
 #define GIVEN measured.request
@@ -330,9 +327,10 @@ static bench measured = {.request = {.batch = 8, .length = 512, .rank = 16, .ste
 static const ew_option option_table[] = {
     {"train", 0, EW_OPTION_FLAG, &GIVEN.train, .help = "this benchmark"},
     {"shape", 0, EW_OPTION_CHOICE, &GIVEN.shape, .help = "random weights of this shape", .given = &shape_given,
-     .choices = shapes},
+     .choices = ew_synthetic_shape_names},
     {"model", 'm', EW_OPTION_TEXT, &GIVEN.file, .argument = "MODEL", .help = "a model instead: any that `train` takes"},
-    {"weights", 0, EW_OPTION_CHOICE, &GIVEN.weights, .choices = weights, .help = "f32: float weights in memory"},
+    {"weights", 0, EW_OPTION_CHOICE, &GIVEN.weights, .choices = ew_train_weights,
+     .help = "f32: float weights in memory"},
     {"batch", 0, EW_OPTION_COUNT, &GIVEN.batch, .argument = "N", .help = "sequences of a step (8)", .least = 1,
      .most = 1 << 16},
     {"length", 0, EW_OPTION_COUNT, &GIVEN.length, .argument = "N", .help = "tokens of each response (512)", .least = 2,
@@ -343,13 +341,15 @@ static const ew_option option_table[] = {
     {"rank", 0, EW_OPTION_COUNT, &GIVEN.rank, .argument = "N", .help = "of the adapter, on all linear layers (16)",
      .least = 1, .most = 4096},
     {"checkpointing", 0, EW_OPTION_FLAG, &GIVEN.checkpointing, .help = "less memory: activations are computed twice"},
-    {"products", 0, EW_OPTION_CHOICE, &GIVEN.products, .choices = products, .help = "of float matrices, as of `train sft`"},
+    {"products", 0, EW_OPTION_CHOICE, &GIVEN.products, .choices = ew_products_options,
+     .help = "of float matrices, as of `train sft`"},
     {"pack", 0, EW_OPTION_COUNT, &GIVEN.pack_rows, .argument = "N", .help = "tokens that a thread runs together (512)"},
     {"steps", 0, EW_OPTION_COUNT, &GIVEN.steps, .argument = "N", .help = "steps that are timed (5)", .least = 1,
      .most = STEPS_MOST},
     {"threads", 't', EW_OPTION_COUNT, &GIVEN.n_threads, .argument = "N", .help = "0: the fast cores (0)",
      .most = EW_THREADS_MAX},
-    {"group", 0, EW_OPTION_COUNT, &GIVEN.group, .argument = "N", .help = "of a shape: inputs a scale: 32, 64, 128, 0 (32)"},
+    {"group", 0, EW_OPTION_COUNT, &GIVEN.group, .argument = "N",
+     .help = "of a shape: inputs a scale: 32, 64, 128, 0 (32)"},
     {"scheme", 0, EW_OPTION_CHOICE, &GIVEN.scheme, .help = "weights of a shape (symmetric)", .choices = schemes},
     {"activations", 0, EW_OPTION_CHOICE, &GIVEN.activations, .help = "of a shape (int16)", .choices = types},
     {"json", 0, EW_OPTION_FLAG, &GIVEN.json, .help = "print one JSON object"},
@@ -368,19 +368,13 @@ int ew_cli_bench_train(int argc, char **argv) {
     const request *q = &GIVEN;
     const char *none[1];
     int exit_code;
-    for (size_t i = 0; i + 1 < sizeof shapes / sizeof *shapes; i++) {
-        shapes[i] = ew_synthetic_shape_name(i);
-        if (!shapes[i]) {
-            break;
-        }
-    }
     if (!ew_arguments_parse(&command, argc, argv, none, &exit_code)) {
         return exit_code;
     }
     if (q->file && shape_given) {
         return ew_usage_error(&command, "-m and --shape exclude each other");
     }
-    if (q->group != 0 && q->group != 32 && q->group != 64 && q->group != 128) {
+    if (!ew_matrix_group_exists(EW_MATRIX_INT4_SYMMETRIC, q->group)) {
         return ew_usage_error(&command, "--group is 32, 64, 128 or 0, not %zu", q->group);
     }
     return ew_cli_finish(run(&measured));

@@ -6,17 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *ew_blas_kernel(void) {
-    return openblas_get_corename();
-}
-
 #if defined(__x86_64__)
 /* The names of OpenBLAS for what this processor has; NULL: no better one than it chose itself. */
 static const char *better_kernel(void) {
     static const char *const old[] = {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Unknown"};
     bool is_old = false;
     for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
-        is_old |= strcasecmp(ew_blas_kernel(), old[i]) == 0;
+        is_old |= strcasecmp(openblas_get_corename(), old[i]) == 0;
     }
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

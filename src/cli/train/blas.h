@@ -1,4 +1,4 @@
-/* Which kernel OpenBLAS runs, and making it a good one. */
+/* Making the kernel that OpenBLAS runs a good one. */
 #ifndef EW_CLI_TRAIN_BLAS_H
 #define EW_CLI_TRAIN_BLAS_H
 
@@ -6,7 +6,5 @@
  * (Prescott, six times slower). Where that has happened, the machine can do better and the user has not chosen one
  * (OPENBLAS_CORETYPE), this starts the program again with a better choice and does not return. */
 void ew_blas_choose(char **argv);
-
-const char *ew_blas_kernel(void); /* "SkylakeX", ... */
 
 #endif

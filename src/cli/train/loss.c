@@ -3,23 +3,21 @@
 #include "base/memory.h"
 #include "base/statistics.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/progress.h"
 #include "cli/train/examples.h"
 #include "cli/train/train.h"
-#include "format/lines.h"
+#include "format/json.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct request {
     const char *base, *data, *output, *against, *adapter, *chat_template;
     ew_example_form form;
     bool float_weights, json;
-    size_t last, pack_rows, n_threads;
-    int products;
+    size_t last, n_threads;
 } request;
 
 /* An example's loss, in nats over its targets. */
@@ -38,7 +36,7 @@ typedef struct run {
     size_t n;
     example_loss *losses; /* [n] */
     example_loss *others; /* [n_others], of --against */
-    size_t n_others;
+    size_t n_others, others_capacity;
 } run;
 
 /* ---- Measuring ---- */
@@ -102,8 +100,8 @@ static ew_status write_losses(const run *r, ew_error *error) {
     ew_status status = ew_output_open(r->asked->output, &file, error);
     for (size_t i = 0; status == EW_OK && i < r->n; i++) {
         char line[128];
-        int length = snprintf(line, sizeof line, "{\"line\": %zu, \"targets\": %zu, \"loss\": %.9g}\n", r->losses[i].line,
-                              r->losses[i].n_targets, r->losses[i].loss);
+        int length = snprintf(line, sizeof line, "{\"line\": %zu, \"targets\": %zu, \"loss\": %.9g}\n",
+                              r->losses[i].line, r->losses[i].n_targets, r->losses[i].loss);
         status = ew_output_write(&file, line, (size_t)length, error);
     }
     if (status == EW_OK) {
@@ -113,41 +111,27 @@ static ew_status write_losses(const run *r, ew_error *error) {
     return status;
 }
 
-static bool read_loss(ew_string line, example_loss *out) {
-    json_t *object = json_loadb(line.data, line.length, 0, NULL);
-    const json_t *number = json_object_get(object, "line"), *targets = json_object_get(object, "targets");
-    const json_t *loss = json_object_get(object, "loss");
-    bool good = json_is_integer(number) && json_integer_value(number) > 0 && json_is_integer(targets) &&
-                json_integer_value(targets) > 0 && json_is_number(loss) && isfinite(json_number_value(loss));
-    if (good) {
-        *out = (example_loss){(size_t)json_integer_value(number), (size_t)json_integer_value(targets),
-                              json_number_value(loss)};
+/* A line that an earlier run wrote. */
+static ew_status take_other(void *context, const json_t *object, const char *where, ew_error *error) {
+    run *r = context;
+    example_loss other = {0};
+    bool found[3] = {false};
+    ew_status status = ew_json_get_size(object, "line", where, &found[0], &other.line, error);
+    if (status == EW_OK) {
+        status = ew_json_get_size(object, "targets", where, &found[1], &other.n_targets, error);
     }
-    json_decref(object);
-    return good;
-}
-
-/* What an earlier run wrote. */
-static ew_status read_others(run *r, ew_error *error) {
-    ew_mapping file;
-    if (!r->asked->against) {
-        return EW_OK;
+    if (status == EW_OK) {
+        status = ew_json_get_number(object, "loss", where, &found[2], &other.loss, error);
     }
-    ew_status status = ew_map_file(r->asked->against, &file, error);
-    if (status != EW_OK) {
-        return status;
+    if (status == EW_OK && !(found[0] && found[1] && found[2])) {
+        status = ew_fail(error, EW_ERROR_FORMAT, "%s: no line of `edgewise train loss -o`", where);
     }
-    ew_string text = {(const char *)file.data, file.size}, line;
-    size_t capacity = 0, number = 0;
-    while (status == EW_OK && ew_next_line(&text, &line, &number)) {
-        if (!ew_grow((void **)&r->others, &capacity, r->n_others + 1, sizeof *r->others)) {
-            status = ew_fail_memory(error, sizeof *r->others, "losses");
-        } else if (!read_loss(line, &r->others[r->n_others++])) {
-            status = ew_fail(error, EW_ERROR_FORMAT, "%s, line %zu: no line of `edgewise train loss -o`",
-                             r->asked->against, number);
-        }
+    if (status == EW_OK && !ew_grow((void **)&r->others, &r->others_capacity, r->n_others + 1, sizeof other)) {
+        status = ew_fail_memory(error, sizeof other, "losses");
     }
-    ew_unmap(&file);
+    if (status == EW_OK) {
+        r->others[r->n_others++] = other;
+    }
     return status;
 }
 
@@ -155,7 +139,7 @@ static ew_status read_others(run *r, ew_error *error) {
 
 typedef struct figures {
     double mean, half;             /* nats a target */
-    double difference, other_half; /* less the others' mean; NaN: nothing to compare with */
+    double difference, other_half; /* less the others' mean, of --against */
     size_t n_targets;
 } figures;
 
@@ -164,10 +148,11 @@ static ew_status compare(const run *r, double *values, double *weights, figures 
     for (size_t i = 0; i < r->n; i++) {
         const example_loss *own = &r->losses[i], *other = &r->others[i];
         if (own->line != other->line || own->n_targets != other->n_targets) {
-            return ew_fail(error, EW_ERROR_ARGUMENT,
-                           "%s, example %zu: line %zu with %zu targets, here line %zu with %zu: only the same data can be "
-                           "compared",
-                           r->asked->against, i + 1, other->line, other->n_targets, own->line, own->n_targets);
+            return ew_fail(
+                error, EW_ERROR_ARGUMENT,
+                "%s, example %zu: line %zu with %zu targets, here line %zu with %zu: only the same data can be "
+                "compared",
+                r->asked->against, i + 1, other->line, other->n_targets, own->line, own->n_targets);
         }
         values[i] = own->loss - other->loss;
     }
@@ -176,7 +161,7 @@ static ew_status compare(const run *r, double *values, double *weights, figures 
 }
 
 static ew_status find_figures(const run *r, figures *f, ew_error *error) {
-    *f = (figures){.difference = NAN};
+    *f = (figures){0};
     double *values = ew_allocate(r->n, 2 * sizeof *values), *weights = values + r->n;
     if (!values) {
         return ew_fail_memory(error, r->n * 2 * sizeof *values, "losses");
@@ -192,18 +177,23 @@ static ew_status find_figures(const run *r, figures *f, ew_error *error) {
     return status;
 }
 
-static void print_figures(const run *r, const figures *f) {
-    if (r->asked->json) {
-        printf("{\"examples\": %zu, \"targets\": %zu, \"loss\": %.9g, \"half\": %.9g", r->n, f->n_targets, f->mean, f->half);
-        if (!isnan(f->difference)) {
-            printf(", \"difference\": %.9g, \"difference_half\": %.9g", f->difference, f->other_half);
-        }
-        printf("}\n");
-        return;
+static ew_status print_json(const run *r, const figures *f, ew_error *error) {
+    json_t *object = json_object();
+    ew_json_put_count(&object, "examples", r->n);
+    ew_json_put_count(&object, "targets", f->n_targets);
+    ew_json_put(&object, "loss", json_real(f->mean));
+    ew_json_put(&object, "half", json_real(f->half));
+    if (r->asked->against) {
+        ew_json_put(&object, "difference", json_real(f->difference));
+        ew_json_put(&object, "difference_half", json_real(f->other_half));
     }
-    printf("loss %.4f +- %.4f a token (perplexity %.3f), %zu examples, %zu targets\n", f->mean, f->half, exp(f->mean), r->n,
-           f->n_targets);
-    if (!isnan(f->difference)) {
+    return ew_json_print(object, error);
+}
+
+static void print_figures(const run *r, const figures *f) {
+    printf("loss %.4f +- %.4f a token (perplexity %.3f), %zu examples, %zu targets\n", f->mean, f->half, exp(f->mean),
+           r->n, f->n_targets);
+    if (r->asked->against) {
         printf("less that of %s: %+.4f +- %.4f, example by example\n", r->asked->against, f->difference, f->other_half);
     }
 }
@@ -216,7 +206,7 @@ static ew_status prepare(run *r, ew_error *error) {
     ew_train_base_options base = {
         .float_weights = a->float_weights, .chat_template = a->chat_template, .adapter = a->adapter};
     base.plan.modules[EW_LINEAR_Q] = (ew_lora_module){1, 1};
-    ew_status status = read_others(r, error);
+    ew_status status = a->against ? ew_json_read_lines(a->against, take_other, r, error) : EW_OK;
     if (status == EW_OK) {
         status = ew_train_base_open(a->base, &base, &r->base, error);
     }
@@ -230,17 +220,15 @@ static ew_status prepare(run *r, ew_error *error) {
     r->sequences = r->examples.sequences + r->examples.n - r->n;
     r->lines = r->examples.lines + r->examples.n - r->n;
     if (a->against && r->n_others != r->n) {
-        return ew_fail(error, EW_ERROR_ARGUMENT, "%s has %zu examples, this run %zu: only the same ones can be compared",
-                       a->against, r->n_others, r->n);
+        return ew_fail(error, EW_ERROR_ARGUMENT,
+                       "%s has %zu examples, this run %zu: only the same ones can be compared", a->against, r->n_others,
+                       r->n);
     }
     r->losses = ew_allocate(r->n, sizeof *r->losses);
     if (!r->losses) {
         return ew_fail_memory(error, r->n * sizeof *r->losses, "losses");
     }
-    const ew_trainer_options options = {.n_threads = a->n_threads,
-                                        .pack_rows = a->pack_rows,
-                                        .products = (ew_products_kind)a->products,
-                                        .cancel = &ew_interrupted};
+    const ew_trainer_options options = {.n_threads = a->n_threads, .cancel = &ew_interrupted};
     return ew_trainer_open(r->base.network, &options, &r->trainer, error);
 }
 
@@ -259,7 +247,9 @@ static int run_all(const request *asked) {
     if (status == EW_OK) {
         status = find_figures(&r, &f, &error);
     }
-    if (status == EW_OK) {
+    if (status == EW_OK && asked->json) {
+        status = print_json(&r, &f, &error);
+    } else if (status == EW_OK) {
         print_figures(&r, &f);
     }
     ew_trainer_close(r.trainer);
@@ -272,13 +262,12 @@ static int run_all(const request *asked) {
 
 /* ---- The command line ---- */
 
-static const char *const weights[] = {"auto", "f32", NULL};
 static int weight;
 static request given;
 
 static const ew_option option_table[] = {
     {"adapter", 0, EW_OPTION_TEXT, &given.adapter, .argument = "PATH", .help = "with this adapter on in the replies"},
-    {"weights", 0, EW_OPTION_CHOICE, &weight, .choices = weights, .help = "f32: float weights"},
+    {"weights", 0, EW_OPTION_CHOICE, &weight, .choices = ew_train_weights, .help = "f32: float weights"},
     {"unmasked", 0, EW_OPTION_FLAG, &given.form.unmasked, .help = "the adapter is on in the prompt too"},
     {"last", 0, EW_OPTION_COUNT, &given.last, .argument = "N", .help = "the last N examples (all)"},
     {"output", 'o', EW_OPTION_TEXT, &given.output, .argument = "FILE", .help = "a JSON line for each example"},
@@ -297,8 +286,9 @@ static const ew_command command = {
     .name = "train loss",
     .positionals = "BASE DATA.jsonl",
     .summary = "Measure how likely the replies of DATA are, in the form in which `train sft` trains on them.",
-    .examples = "  edgewise train loss model.gguf gsm8k.jsonl --last 500 -o without.jsonl\n"
-                "  edgewise train loss model.gguf gsm8k.jsonl --last 500 --adapter think.gguf --against without.jsonl\n",
+    .examples =
+        "  edgewise train loss model.gguf gsm8k.jsonl --last 500 -o without.jsonl\n"
+        "  edgewise train loss model.gguf gsm8k.jsonl --last 500 --adapter think.gguf --against without.jsonl\n",
     .options = option_table,
     .n_options = sizeof option_table / sizeof *option_table,
     .least_positionals = 2,

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
-#include "cli/train/blas.h"
 #include "cli/train/examples.h"
 #include "cli/train/train.h"
 #include "train/output.h"
@@ -120,8 +119,6 @@ static void describe(const run *r) {
 
 /* ---- The run ---- */
 
-static const char *const products[] = {"float32", "bf16x3", NULL};
-
 /* Everything that decides the weights but the thread count: a run is resumed with the same. */
 static void describe_settings(const run *r, ew_buffer *text) {
     const request *a = r->asked;
@@ -136,7 +133,7 @@ static void describe_settings(const run *r, ew_buffer *text) {
                       : "masked",
         a->rank, a->alpha, a->rslora, a->targets ? a->targets : "all", a->dropout, a->epochs, a->steps, a->batch,
         a->batch_tokens, a->rate, a->schedule, a->warmup, a->decay, a->min_ratio, a->weight_decay, a->beta1, a->beta2,
-        a->epsilon, a->clip, a->pack_rows, products[a->products], (unsigned long long)a->seed);
+        a->epsilon, a->clip, a->pack_rows, ew_products_options[a->products], (unsigned long long)a->seed);
 }
 
 static ew_status write_weights(const run *r, const char *path, ew_error *error) {
@@ -205,8 +202,8 @@ static ew_status train(run *r, ew_error *error) {
     }
     ew_sft_options options = sft_options(r, settings.data);
     const ew_train_sequence *sequences = r->examples.sequences;
-    ew_status status = ew_sft_run(r->base.network, r->trainer, sequences, r->n, sequences + r->n, r->n_validation,
-                                  &options, error);
+    ew_status status =
+        ew_sft_run(r->base.network, r->trainer, sequences, r->n, sequences + r->n, r->n_validation, &options, error);
     if (r->bar.total > 0) {
         ew_progress_end(&r->bar);
     }
@@ -330,7 +327,6 @@ static const char examples[] =
 
 static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
 static const char *const storages[] = {"f32", "f16", "int8", NULL};
-static const char *const weights[] = {"auto", "f32", NULL};
 static int weight;
 static request given = {
     .rank = 16, .epochs = 5, .warmup = 0.1, .decay = 0.2, .beta1 = 0.9, .epsilon = 1e-8, .clip = 1, .save_every = 50};
@@ -342,7 +338,8 @@ static const ew_option option_table[] = {
     {"full", 0, EW_OPTION_FLAG, &given.full, .help = "train all weights of an unquantized model"},
     {"from-nothing", 0, EW_OPTION_FLAG, &given.from_nothing,
      .help = "all weights, random at first; BASE has config.json and a tokenizer"},
-    {"weights", 0, EW_OPTION_CHOICE, &weight, .choices = weights, .help = "f32: train the adapter on float weights"},
+    {"weights", 0, EW_OPTION_CHOICE, &weight, .choices = ew_train_weights,
+     .help = "f32: train the adapter on float weights"},
     {"adapter", 0, EW_OPTION_TEXT, &given.adapter, .argument = "PATH", .help = "go on from this adapter"},
     {"rank", 0, EW_OPTION_COUNT, &given.rank, .argument = "N", .least = 1, .most = 4096, .help = "of the adapter (16)"},
     {"alpha", 0, EW_OPTION_NUMBER, &given.alpha, .argument = "X", .help = "scale = alpha / rank (2 rank)",
@@ -396,7 +393,7 @@ static const ew_option option_table[] = {
     {"storage", 0, EW_OPTION_CHOICE, &given.storage, .choices = storages, .help = "of the adapter (int8: GGUF only)"},
     {"bf16", 0, EW_OPTION_FLAG, &given.bf16, .help = "--full: write BF16 weights"},
     {"checkpointing", 0, EW_OPTION_FLAG, &given.checkpointing, .help = "less memory: activations are computed twice"},
-    {"products", 0, EW_OPTION_CHOICE, &given.products, .choices = products,
+    {"products", 0, EW_OPTION_CHOICE, &given.products, .choices = ew_products_options,
      .help = "of float matrices: bf16x3 is faster where there are AMX tiles, with an error of 1e-5 or so"},
     {"pack", 0, EW_OPTION_COUNT, &given.pack_rows, .argument = "N", .help = "tokens that a thread runs together (512)"},
     {"template", 0, EW_OPTION_TEXT, &given.chat_template, .argument = "NAME", .help = "the chat template"},

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const ew_train_weights[] = {"auto", "f32", NULL};
+
 typedef struct kind {
     const char *name;
     int (*main)(int argc, char **argv);

@@ -6,6 +6,9 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 
+/* "auto", "f32", NULL: of --weights. */
+extern const char *const ew_train_weights[];
+
 int ew_cli_train_sft(int argc, char **argv);
 int ew_cli_train_loss(int argc, char **argv);
 int ew_cli_train_tokenizer(int argc, char **argv);

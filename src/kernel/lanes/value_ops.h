@@ -7,15 +7,15 @@
 
 /* Values of one page. */
 typedef struct {
-    const int8_t *codes;          /* [position][padded_dim]; NULL where only floats are there */
+    const int8_t *codes; /* [position][padded_dim]; NULL where only floats are there */
     _Alignas(64) float floats[EW_PAGE_POSITIONS * EW_HEAD_DIM_MAX]; /* the same */
     float factors[SCALES_MAX][EW_PAGE_POSITIONS];                   /* their scales */
 } value_page;
 
 /* How channels and scales lie to the lanes. */
 typedef struct {
-    bool fits;  /* 16 channels always have one scale */
-    bool pairs; /* 32 channels too */
+    bool fits;                              /* 16 channels always have one scale */
+    bool pairs;                             /* 32 channels too */
     uint8_t group[EW_HEAD_DIM_MAX / LANES]; /* scale of each 16 channels, if it fits */
 } value_shape;
 
@@ -34,13 +34,14 @@ typedef struct {
 LANES_INLINE void add_value_stretch(const value_rows *rows, size_t n_rows, size_t channel, size_t n_lanes, bool direct,
                                     size_t begin, size_t end, f32x16 sum[LANES_VALUE_ROWS][LANES_VALUE_LANES]) {
     const float(*first)[EW_PAGE_POSITIONS] = rows->factors[rows->shape->group[channel / LANES]];
-    const float(*second)[EW_PAGE_POSITIONS] = n_lanes > 2 ? rows->factors[rows->shape->group[channel / LANES + 2]] : first;
+    const float(*second)[EW_PAGE_POSITIONS] =
+        n_lanes > 2 ? rows->factors[rows->shape->group[channel / LANES + 2]] : first;
     for (size_t t = begin; t < end; t++) {
         f32x16 values[LANES_VALUE_LANES];
         for (size_t j = 0; j < n_lanes; j++) {
             size_t at = t * rows->stride + channel + j * LANES;
-            values[j] = direct ? ints_to_lanes(ints_load_int8(rows->page->codes + at))
-                               : lanes_load(rows->page->floats + at);
+            values[j] =
+                direct ? ints_to_lanes(ints_load_int8(rows->page->codes + at)) : lanes_load(rows->page->floats + at);
         }
         for (size_t i = 0; i < n_rows; i++) {
             for (size_t j = 0; j < n_lanes; j++) {
@@ -63,7 +64,8 @@ LANES_INLINE void add_value_block(const value_rows *rows, size_t n_rows, size_t 
             ask_for_part(rows->ahead, quarter, 4);
         }
         size_t end = (quarter + 1) * QUARTER;
-        add_value_stretch(rows, n_rows, channel, n_lanes, direct, quarter * QUARTER, end < rows->n ? end : rows->n, sum);
+        add_value_stretch(rows, n_rows, channel, n_lanes, direct, quarter * QUARTER, end < rows->n ? end : rows->n,
+                          sum);
     }
     for (size_t i = 0; i < n_rows; i++) {
         for (size_t j = 0; j < n_lanes; j++) {

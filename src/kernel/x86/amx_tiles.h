@@ -3,6 +3,7 @@
 #define EW_KERNEL_AMX_TILES_H
 
 #include "kernel/lanes/matmul_ops.h"
+#include "kernel/x86/tile_registers.h"
 
 enum {
     AMX_TOKENS = 16, /* rows of a tile register */
@@ -19,13 +20,6 @@ enum {
 #define WEIGHTS 6
 #define NEXT_WEIGHTS 7
 
-/* The operand of LDTILECFG. */
-typedef struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t column_bytes[16];
-    uint8_t rows[16];
-} tile_configuration;
-
 static void configure_tiles(void) {
     tile_configuration configuration = {.palette = 1};
     for (int i = SUMS_HI; i < WEIGHTS; i++) {
@@ -37,11 +31,6 @@ static void configure_tiles(void) {
         configuration.column_bytes[i] = 64;
     }
     _tile_loadconfig(&configuration);
-}
-
-/* The intrinsics do not tell the compiler that tiles are read from memory. */
-LANES_INLINE void memory_is_read(void) {
-    __asm__ volatile("" ::: "memory");
 }
 
 typedef int32_t amx_sums[AMX_TOKENS][16];
