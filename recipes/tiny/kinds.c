@@ -141,11 +141,11 @@ const tiny_kind tiny_kinds[] = {
      {"{F} has {a} more {o} than {N}.", "{F} has {a} {o} more than {N} has.", "Compared with {N}, {F} has {a} {o} more."}},
     {"fewer-than", HELD, TINY_RELATION, TINY_TAKE, 0,
      {"{F} has {a} fewer {o} than {N}.", "{F} has {a} {o} fewer than {N} has.", "Compared with {N}, {F} has {a} {o} fewer."}},
-    /* The same told from the other side: kinds of their own, for who has more is the last thing that is learned. */
+    /* The same told from the other side, by "that": where only the names tell who has more, this model guesses. */
     {"less-by", HELD, TINY_RELATION, TINY_ADD, 0,
-     {"{N} has {a} fewer {o} than {F}.", "{N} has {a} {o} fewer than {F} has.", "Compared with {F}, {N} has {a} {o} fewer."}},
+     {"That makes {a} {o} fewer than {F} has.", "So that is {a} fewer {o} than {F} has.", "In all that is {a} {o} fewer than {F} has."}},
     {"over-by", HELD, TINY_RELATION, TINY_TAKE, 0,
-     {"{N} has {a} more {o} than {F}.", "{N} has {a} {o} more than {F} has.", "Compared with {F}, {N} has {a} {o} more."}},
+     {"That makes {a} {o} more than {F} has.", "So that is {a} more {o} than {F} has.", "In all that is {a} {o} more than {F} has."}},
     {"times-as-many", HELD, TINY_RELATION, TINY_TIMES, 0,
      {"{F} has {a} times as many {o} as {N}.", "For every one that {N} has, {F} has {a} {o}.", "The {o} of {F} are {a} times as many as those of {N}."}},
     {"half-as-many", HELD, TINY_RELATION, TINY_PART, 2,
