@@ -343,10 +343,9 @@ static void print_table(const bench *b) {
     }
     if (b->request.switcher) {
         const ew_switcher_cost *c = &b->switcher_cost;
-        printf("\nA switcher's own work on a prompt of %zu tokens is %.3f ms, %.2f %% of the fastest reading (%.3f "
-               "ms). Read in "
-               "turn without\nand with it, the prompt takes %.2f %% more (median of %zu pairs, half of them %.2f to "
-               "%.2f %%).\n",
+        printf("\nA switcher's own work on a prompt of %zu tokens is %.3f ms, %.2f %% of the fastest reading "
+               "(%.3f ms). Read in turn without\nand with it, the prompt takes %.2f %% more "
+               "(median of %zu pairs, half of them %.2f to %.2f %%).\n",
                b->request.prompt, c->own * 1e3, 100 * c->own / c->alone, c->alone * 1e3, 100 * c->share, c->n_pairs,
                100 * c->low, 100 * c->high);
     }

@@ -222,8 +222,8 @@ static int compare(const request *asked, const char *const paths[2]) {
 static const char examples[] =
     "  edgewise eval model.gguf problems.jsonl --limit 200\n"
     "  edgewise eval model.gguf problems.jsonl --adapter think.gguf --think on --budget 1000 -o on.jsonl\n"
-    "  edgewise eval assistant.gguf problems.jsonl --streams 8 --all-streams -o eight.jsonl     (goes on where it "
-    "was)\n"
+    "  edgewise eval assistant.gguf problems.jsonl --streams 8 --all-streams -o eight.jsonl     "
+    "(goes on where it was)\n"
     "  edgewise eval --revote majority eight.jsonl --streams 4\n"
     "  edgewise eval --compare on.jsonl eight.jsonl\n";
 
