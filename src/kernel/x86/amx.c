@@ -183,7 +183,7 @@ LANES_INLINE void add_sums(const amx_span *span, size_t token, size_t block, mat
     for (size_t i = 0; i < AMX_TOKENS; i++) {
         i32x16 dots = ints_load(in[0][i]);
         if (shape.type == EW_ACTIVATION_INT16) {
-            dots = ints_add(ints_times_256(dots), ints_load(in[1][i]));
+            dots = join_planes(dots, ints_load(in[1][i]), shape.format);
         }
         f32x16 p = ints_to_lanes(dots);
         if (shape.type == EW_ACTIVATION_INT8) {
@@ -244,7 +244,7 @@ static float row_offset_input(const ew_activations *x, size_t token) {
 /* Tokens that go through together, groups of 16. */
 typedef struct {
     size_t first, count;
-    f32x16 carried[AMX_BATCH]; /* between the spans of a long row */
+    f32x16 carried[AMX_BATCH]; /* sums after the last span */
     float offset_inputs[AMX_TOKENS][SEGMENT_BLOCKS];
     int8_t weights[SEGMENT_BLOCKS * AMX_BLOCK] __attribute__((aligned(64)));
 } amx_batch;
@@ -263,7 +263,8 @@ LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape 
     lanes_store_first(y, sum, n_rows);
 }
 
-/* One span of one tile for every group of tokens in the batch. */
+/* One span of one tile for every group of tokens in the batch. Sums stay in registers only if every loop over them is
+ * short enough to be unrolled: hence the detour over memory before they are written. */
 LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape shape, group_kind groups, float *y,
                                 size_t y_stride, size_t n_rows) {
     bool last = span->end == span->x->n_blocks;
@@ -281,12 +282,11 @@ LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape s
             add_span(span, batch->first + at, shape, groups, sum);
         }
         for (size_t i = 0; i < AMX_TOKENS; i++) {
+            batch->carried[at + i] = sum[i];
+        }
+        for (size_t i = 0; last && i < AMX_TOKENS; i++) {
             size_t token = batch->first + at + i;
-            if (last) {
-                write_result(span, token, shape, groups, sum[i], y + token * y_stride, n_rows);
-            } else {
-                batch->carried[at + i] = sum[i];
-            }
+            write_result(span, token, shape, groups, batch->carried[at + i], y + token * y_stride, n_rows);
         }
     }
 }

@@ -24,19 +24,21 @@ enum {
 typedef struct {
     size_t first, count, begin, end;
     _Alignas(64) int8_t codes[SEGMENT_BLOCKS][FEW_PLANES][FEW_TOKENS][EW_BLOCK_COLS];
+    float sums[SEGMENT_BLOCKS][FEW_TOKENS]; /* of each token's codes, for offsets */
 } amx_panel;
 
 LANES_INLINE void fill_panel(const ew_activations *x, amx_panel *panel) {
     size_t n_blocks = panel->end - panel->begin;
     for (size_t i = 0; i < FEW_TOKENS; i++) {
         bool present = i < panel->count;
-        size_t at = ((panel->first + i) * x->n_blocks + panel->begin) * FEW_PLANES * EW_BLOCK_COLS;
-        const __m256i *codes = (const __m256i *)(x->codes + (present ? at : 0));
+        size_t at = present ? (panel->first + i) * x->n_blocks + panel->begin : 0;
+        const __m256i *codes = (const __m256i *)(x->codes + at * FEW_PLANES * EW_BLOCK_COLS);
         for (size_t block = 0; block < n_blocks; block++) {
             for (size_t plane = 0; plane < FEW_PLANES; plane++, codes++) {
                 __m256i inputs = present ? _mm256_loadu_si256(codes) : _mm256_setzero_si256();
                 _mm256_store_si256((__m256i *)panel->codes[block][plane][i], inputs);
             }
+            panel->sums[block][i] = present ? (float)x->sums[at + block] : 0.0f;
         }
     }
 }
@@ -103,39 +105,66 @@ LANES_INLINE void multiply_tiles(const few_work *work, size_t block, bool odd, e
 }
 #undef MULTIPLY
 
-/* 256 hi + lo. With INT4 symmetric weights |hi| is at most 8 * 127 * 32, which a word holds. */
-LANES_INLINE i32x16 join_planes(i32x16 hi, i32x16 lo, ew_matrix_format format) {
-    if (format == EW_MATRIX_INT4_SYMMETRIC) {
-        return _mm512_dpwssd_epi32(lo, hi, _mm512_set1_epi32(256));
-    }
-    return ints_add(ints_times_256(hi), lo);
-}
-
-/* sum[tile][token] grows by a block. Tokens that the panel lacks repeat its last one and go nowhere. */
+/* sum[tile][token] grows by a block (docs/arithmetic.md, "Linear layers"). */
 LANES_INLINE void add_tiles(const few_work *work, size_t block, matmul_shape shape, f32x16 (*sum)[FEW_TOKENS]) {
-    const amx_panel *panel = work->panel;
+    const float *inputs = work->panel->sums[block - work->panel->begin];
     for (int r = 0; r < work->n_tiles; r++) {
         int32_t(*in)[16] = work->buffers->sums[block % FEW_BUFFERS][r];
         f32x16 scale = group_factor(work->tiles[r].scales, false, block);
-        f32x16 offset =
-            shape.format == EW_MATRIX_INT4_OFFSET ? group_factor(work->tiles[r].offsets, false, block) : scale;
         for (size_t i = 0; i < FEW_TOKENS; i++) {
             i32x16 dots = join_planes(ints_load(in[i]), ints_load(in[FEW_TOKENS + i]), shape.format);
-            size_t token = panel->first + (i < panel->count ? i : panel->count - 1);
-            sum[r][i] = add_block(sum[r][i], dots, scale, offset, work->x, token * work->x->n_blocks + block, shape);
+            sum[r][i] = lanes_fma(scale, ints_to_lanes(dots), sum[r][i]);
+        }
+        if (shape.format == EW_MATRIX_INT4_OFFSET) {
+            f32x16 offset = group_factor(work->tiles[r].offsets, false, block);
+            for (size_t i = 0; i < FEW_TOKENS; i++) {
+                sum[r][i] = lanes_fma_at(&inputs[i], offset, sum[r][i]);
+            }
         }
     }
 }
 
-/* y of the panel's tokens and the tiles' n_rows rows; between the spans of a long row y holds the sums. */
-LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
+/* Sums between the spans of a long row, and before they are written. */
+typedef float few_sums[FEW_TILES][FEW_TOKENS][LANES];
+
+/* The sums so far of the panel's tokens, from y. */
+LANES_INLINE void few_begin(const few_work *work, const float *y, size_t y_stride, size_t n_rows, few_sums sums) {
     const amx_panel *panel = work->panel;
-    f32x16 sum[FEW_TILES][FEW_TOKENS];
     for (int r = 0; r < work->n_tiles; r++) {
         for (size_t i = 0; i < FEW_TOKENS; i++) {
             const float *carried = y + (panel->first + i) * y_stride + (size_t)r * LANES;
             bool fresh = panel->begin == 0 || i >= panel->count;
-            sum[r][i] = fresh ? lanes_zero() : lanes_load_first(carried, n_rows - (size_t)r * LANES);
+            lanes_store(sums[r][i], fresh ? lanes_zero() : lanes_load_first(carried, n_rows - (size_t)r * LANES));
+        }
+    }
+}
+
+LANES_INLINE void few_end(const few_work *work, matmul_shape shape, few_sums sums, float *y, size_t y_stride,
+                          size_t n_rows) {
+    const amx_panel *panel = work->panel;
+    for (int r = 0; r < work->n_tiles; r++) {
+        for (size_t i = 0; i < panel->count; i++) {
+            float *out = y + (panel->first + i) * y_stride + (size_t)r * LANES;
+            f32x16 sum = lanes_load(sums[r][i]);
+            if (panel->end == work->x->n_blocks) {
+                write_rows(work->x, panel->first + i, shape, sum, out, n_rows - (size_t)r * LANES);
+            } else {
+                lanes_store_first(out, sum, n_rows - (size_t)r * LANES);
+            }
+        }
+    }
+}
+
+/* y of the panel's tokens and the tiles' n_rows rows; between the spans of a long row y holds the sums. They stay in
+ * registers because every loop over them here is short enough to be unrolled. */
+LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
+    const amx_panel *panel = work->panel;
+    few_sums carried;
+    f32x16 sum[FEW_TILES][FEW_TOKENS];
+    few_begin(work, y, y_stride, n_rows, carried);
+    for (int r = 0; r < work->n_tiles; r++) {
+        for (size_t i = 0; i < FEW_TOKENS; i++) {
+            sum[r][i] = lanes_load(carried[r][i]);
         }
     }
     for (size_t block = panel->begin; block < panel->end + 2; block++) {
@@ -150,15 +179,11 @@ LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, floa
         }
     }
     for (int r = 0; r < work->n_tiles; r++) {
-        for (size_t i = 0; i < panel->count; i++) {
-            float *out = y + (panel->first + i) * y_stride + (size_t)r * LANES;
-            if (panel->end == work->x->n_blocks) {
-                write_rows(work->x, panel->first + i, shape, sum[r][i], out, n_rows - (size_t)r * LANES);
-            } else {
-                lanes_store_first(out, sum[r][i], n_rows - (size_t)r * LANES);
-            }
+        for (size_t i = 0; i < FEW_TOKENS; i++) {
+            lanes_store(carried[r][i], sum[r][i]);
         }
     }
+    few_end(work, shape, carried, y, y_stride, n_rows);
 }
 
 /* Tiles begin .. end - 1, n_tiles (a constant) at a time, as far as that goes; the first one that is left. */

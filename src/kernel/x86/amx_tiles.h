@@ -54,4 +54,12 @@ LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end,
     }
 }
 
+/* 256 hi + lo. With INT4 symmetric weights |hi| is at most 8 * 127 * 32, which a word holds. */
+LANES_INLINE i32x16 join_planes(i32x16 hi, i32x16 lo, ew_matrix_format format) {
+    if (format == EW_MATRIX_INT4_SYMMETRIC) {
+        return _mm512_dpwssd_epi32(lo, _mm512_set1_epi32(256), hi); /* the last operand may come from memory */
+    }
+    return ints_add(ints_times_256(hi), lo);
+}
+
 #endif
