@@ -111,52 +111,64 @@ typedef struct turn {
     size_t streams;
 } turn;
 
-typedef struct chat_case {
-    const char *model;
-    bool with_adapter, with_switcher;
-    turn turns[TURNS];
-} chat_case;
+/* A model and what it is used with. */
+typedef struct kit {
+    ew_model *model;
+    ew_adapter *adapter;   /* NULL: it thinks by itself */
+    ew_switcher *switcher; /* NULL: none, as the next */
+    ew_verifier *verifier;
+} kit;
 
-static void check_chat(const chat_case *c) {
+static ew_policy turn_policy(const kit *k, const turn *t, size_t index) {
+    ew_policy policy = EW_POLICY_INIT;
+    policy.mode = t->mode;
+    policy.streams = t->streams;
+    policy.run_all = true;
+    policy.adapter = k->adapter;
+    policy.switcher = k->switcher;
+    policy.verifier = k->verifier;
+    policy.thinking_budget = 9;
+    policy.answer_tokens = 12;
+    policy.sampling.temperature = 0.9f;
+    policy.sampling.repetition_penalty = 1.1f;
+    policy.sampling.seed = 11 + index;
+    return policy;
+}
+
+/* No prompt is read twice: `last`, NULL at first, is the turn before. */
+static void check_reading(const kit *k, const ew_answer_result *last, const ew_answer_result *result, uint64_t read) {
+    if (!k->verifier) { /* which reads its own prompt behind each reply */
+        /* The prompt once, the opening once for all streams, and what was drawn. */
+        assert_int_equal(read, result->n_prompt_tokens - result->n_cached_tokens +
+                                   opening_length(k->model, result->thinks) + fed(result));
+    }
+    if (last && !k->switcher) { /* the last prompt is kept whole, whatever mode it was answered in */
+        assert_true(result->n_cached_tokens >= last->n_prompt_tokens);
+    } else if (last) { /* or to the last border of the pooling */
+        assert_true(result->n_cached_tokens + k->switcher->head.chunk > last->n_prompt_tokens);
+    }
+}
+
+static void check_chat(const kit *k, const turn turns[TURNS]) {
     static const char *const questions[TURNS] = {
         "Hello!", "What is 2 + 2? I ask since I do not know it, and would like to, at some length.",
         "And \xc3\xa9t\xc3\xa9?", "Why?", "Bye."};
-    ew_model *model = open_golden(c->model);
-    ew_adapter *adapter = c->with_adapter ? load_golden_adapter(model) : NULL;
-    ew_switcher switcher = make_switcher(model);
-    ew_session *session = open_test_session(model, 2, 0);
+    ew_session *session = open_test_session(k->model, 2, 0);
     ew_message messages[2 * TURNS];
     ew_answer_result results[TURNS];
     for (size_t i = 0; i < TURNS; i++) {
-        ew_policy policy = EW_POLICY_INIT;
-        policy.mode = c->turns[i].mode;
-        policy.streams = c->turns[i].streams;
-        policy.run_all = true;
-        policy.adapter = adapter;
-        policy.switcher = c->with_switcher ? &switcher : NULL;
-        policy.thinking_budget = 9;
-        policy.answer_tokens = 12;
-        policy.sampling.temperature = 0.9f;
-        policy.sampling.repetition_penalty = 1.1f;
-        policy.sampling.seed = 11 + i;
+        const ew_policy policy = turn_policy(k, &turns[i], i);
         messages[2 * i] = (ew_message){"user", questions[i], strlen(questions[i])};
         uint64_t before = evaluated(session);
-        results[i] = ask(session, !adapter, messages, 2 * i + 1, &policy);
+        results[i] = ask(session, !k->adapter, messages, 2 * i + 1, &policy);
         const ew_answer_result *result = &results[i];
-        /* The prompt once, the opening once for all streams, and what was drawn. */
-        assert_int_equal(evaluated(session) - before, result->n_prompt_tokens - result->n_cached_tokens +
-                                                          opening_length(model, result->thinks) + fed(result));
-        ew_session *fresh = open_test_session(model, 1, 7);
-        ew_answer_result again = ask(fresh, !adapter, messages, 2 * i + 1, &policy);
+        check_reading(k, i > 0 ? &results[i - 1] : NULL, result, evaluated(session) - before);
+        ew_session *fresh = open_test_session(k->model, 1, 7);
+        ew_answer_result again = ask(fresh, !k->adapter, messages, 2 * i + 1, &policy);
         assert_int_equal(again.n_cached_tokens, 0);
         check_equal(result, &again);
         ew_answer_result_free(&again);
         ew_session_close(fresh);
-        if (i > 0 && !c->with_switcher) { /* the last prompt is kept whole, whatever mode it was answered in */
-            assert_true(result->n_cached_tokens >= results[i - 1].n_prompt_tokens);
-        } else if (i > 0) { /* or to the last border of the pooling */
-            assert_true(result->n_cached_tokens + switcher.head.chunk > results[i - 1].n_prompt_tokens);
-        }
         const ew_candidate *chosen = &result->candidates[result->chosen];
         messages[2 * i + 1] = (ew_message){"assistant", chosen->answer, chosen->answer_length};
     }
@@ -164,10 +176,13 @@ static void check_chat(const chat_case *c) {
         ew_answer_result_free(&results[i]);
     }
     ew_session_close(session);
-    ew_head_free(&switcher.head);
-    ew_adapter_unload(adapter);
-    ew_model_close(model);
 }
+
+typedef struct chat_case {
+    const char *model;
+    bool with_adapter, with_switcher;
+    turn turns[TURNS];
+} chat_case;
 
 static void switching_modes_says_what_fresh_sessions_say(void **state) {
     (void)state;
@@ -190,8 +205,45 @@ static void switching_modes_says_what_fresh_sessions_say(void **state) {
          {{EW_MODE_OFF, 1}, {EW_MODE_AUTO, 1}, {EW_MODE_ON, 1}, {EW_MODE_OFF, 2}, {EW_MODE_AUTO, 1}}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_chat(&cases[i]);
+        ew_model *model = open_golden(cases[i].model);
+        ew_switcher switcher = make_switcher(model);
+        const kit k = {.model = model,
+                       .adapter = cases[i].with_adapter ? load_golden_adapter(model) : NULL,
+                       .switcher = cases[i].with_switcher ? &switcher : NULL};
+        check_chat(&k, cases[i].turns);
+        ew_head_free(&switcher.head);
+        ew_adapter_unload(k.adapter);
+        ew_model_close(model);
     }
+}
+
+/* The same with what recipes/gsm8k/run.sh trained: EDGEWISE_GSM8K is its folder. */
+static void a_trained_model_switches_modes(void **state) {
+    (void)state;
+    static const char *const names[] = {"imported.gguf", "adapter-imported.gguf", "switcher.gguf", "verifier.gguf"};
+    char paths[4][1024];
+    for (size_t i = 0; i < 4; i++) {
+        if (!ew_test_find("EDGEWISE_GSM8K", names[i], paths[i], sizeof paths[i])) {
+            printf("skipped: no %s (set EDGEWISE_GSM8K to the folder of recipes/gsm8k/run.sh)\n", names[i]);
+            skip();
+        }
+    }
+    kit k;
+    EW_ASSERT_OK(ew_model_open(paths[0], NULL, &k.model, error));
+    EW_ASSERT_OK(ew_adapter_load(k.model, paths[1], NULL, &k.adapter, error));
+    EW_ASSERT_OK(ew_switcher_open(k.model, paths[2], &k.switcher, error));
+    EW_ASSERT_OK(ew_verifier_open(k.model, paths[3], &k.verifier, error));
+    static const turn scored[TURNS] = {
+        {EW_MODE_OFF, 1}, {EW_MODE_ON, 3}, {EW_MODE_AUTO, 1}, {EW_MODE_OFF, 2}, {EW_MODE_ON, 1}};
+    static const turn plain[TURNS] = {
+        {EW_MODE_AUTO, 1}, {EW_MODE_ON, 1}, {EW_MODE_OFF, 1}, {EW_MODE_ON, 2}, {EW_MODE_AUTO, 1}};
+    check_chat(&k, scored);
+    const kit unscored = {.model = k.model, .adapter = k.adapter, .switcher = k.switcher};
+    check_chat(&unscored, plain);
+    ew_verifier_close(k.verifier);
+    ew_switcher_close(k.switcher);
+    ew_adapter_unload(k.adapter);
+    ew_model_close(k.model);
 }
 
 /* With mode off the policy says what a plain reply says. */
@@ -293,6 +345,7 @@ static void the_switcher_decides(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(switching_modes_says_what_fresh_sessions_say),
+        cmocka_unit_test(a_trained_model_switches_modes),
         cmocka_unit_test(off_is_a_plain_reply),
         cmocka_unit_test(the_switcher_decides),
     };
