@@ -188,13 +188,13 @@ LANES_INLINE int32_t ints_sum(i32x16 v) {
 }
 LANES_UNARY(ints_to_lanes, f32x16, i32x16, vcvtq_f32_s32)
 LANES_UNARY(lanes_to_ints, i32x16, f32x16, vcvtnq_s32_f32)
-LANES_INLINE f32x16 lanes_power_of_two(f32x16 n) {
+LANES_INLINE f32x16 lanes_times_power_of_two(f32x16 v, f32x16 n) {
     i32x16 exponent = ints_add(lanes_to_ints(n), ints_set(127));
-    f32x16 out;
+    f32x16 power;
     for (int i = 0; i < 4; i++) {
-        out.q[i] = vreinterpretq_f32_s32(vshlq_n_s32(exponent.q[i], 23));
+        power.q[i] = vreinterpretq_f32_s32(vshlq_n_s32(exponent.q[i], 23));
     }
-    return out;
+    return lanes_mul(v, power);
 }
 LANES_INLINE i32x16 ints_max_magnitude(i32x16 a, f32x16 v) {
     for (int i = 0; i < 4; i++) {

@@ -35,7 +35,7 @@ LANES_INLINE f32x16 lanes_exp(f32x16 x) {
     q = lanes_fma(q, r, lanes_set(0x1.5554dcp-3f));
     q = lanes_fma(q, r, lanes_set(0x1p-1f));
     f32x16 fraction = lanes_add(lanes_fma(q, lanes_mul(r, r), r), lanes_set(1.0f));
-    return lanes_zero_below(x, -87.0f, lanes_mul(fraction, lanes_power_of_two(n)));
+    return lanes_zero_below(x, -87.0f, lanes_times_power_of_two(fraction, n));
 }
 /* The same for one value. */
 LANES_INLINE float lanes_exp_one(float x) {

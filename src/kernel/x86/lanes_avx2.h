@@ -179,10 +179,11 @@ LANES_INLINE f32x16 ints_to_lanes(i32x16 v) {
 LANES_INLINE i32x16 lanes_to_ints(f32x16 v) {
     return (i32x16){_mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b)};
 }
-LANES_INLINE f32x16 lanes_power_of_two(f32x16 n) {
+LANES_INLINE f32x16 lanes_times_power_of_two(f32x16 v, f32x16 n) {
     i32x16 exponent = ints_add(lanes_to_ints(n), ints_set(127));
-    return (f32x16){_mm256_castsi256_ps(_mm256_slli_epi32(exponent.a, 23)),
+    f32x16 power = {_mm256_castsi256_ps(_mm256_slli_epi32(exponent.a, 23)),
                     _mm256_castsi256_ps(_mm256_slli_epi32(exponent.b, 23))};
+    return lanes_mul(v, power);
 }
 LANES_INLINE i32x16 ints_max_magnitude(i32x16 a, f32x16 v) {
     __m256i mask = _mm256_set1_epi32(INT32_MAX);

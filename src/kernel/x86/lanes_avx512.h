@@ -95,10 +95,9 @@ LANES_INLINE f32x16 lanes_negate(f32x16 v) {
 LANES_INLINE f32x16 lanes_round(f32x16 v) {
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* 2^n for integers n in -126..127. */
-LANES_INLINE f32x16 lanes_power_of_two(f32x16 n) {
-    __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
+/* v 2^n for integers n in -126..127. */
+LANES_INLINE f32x16 lanes_times_power_of_two(f32x16 v, f32x16 n) {
+    return _mm512_scalef_ps(v, n);
 }
 /* Lanes 0, 2, .. and 1, 3, .. of a and b behind each other. */
 LANES_INLINE void lanes_split_pairs(f32x16 a, f32x16 b, f32x16 *even, f32x16 *odd) {
