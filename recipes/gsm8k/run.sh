@@ -5,7 +5,8 @@
 #
 #   sh recipes/gsm8k/run.sh FOLDER MODEL.gguf DATA [STAGE...]
 #
-# DATA is a folder with gsm8k-train.jsonl, svamp.jsonl, math500.jsonl and mmlu-stem.jsonl (id, problem, solution, answer).
+# DATA is a folder with gsm8k-train.jsonl, gsm8k-test.jsonl, svamp.jsonl, math500.jsonl and mmlu-stem.jsonl (id, problem,
+# solution, answer).
 # Stages: bases adapters losses accuracy rank128 switcher verifier policies; all of them in this order.
 # LAST (500) examples of gsm8k are for validation; the verifier learns from the first LEARN (600) problems of svamp.
 # EDGEWISE names the program (else that of build/release), PRODUCTS=bf16x3 the faster products where there are AMX tiles.
@@ -78,22 +79,28 @@ losses() {
     loss channel "$out/adapter-float.gguf" validation floats-adapter "$out/loss-channel-with-validation.jsonl"
 }
 
-# Right of svamp, greedy. NAME is of the results.
-svamp() { # NAME BASE OPTIONS...
-    svamp_name=$1 svamp_base=$2
-    shift 2
-    echo "--- $svamp_name"
-    "$edgewise" eval "$(base "$svamp_base")" "$data/svamp.jsonl" --weights "$(weights "$svamp_base")" --max-tokens 64 \
-        -o "$out/svamp-$svamp_name.jsonl" "$@"
+# Right answers by a policy: NAME is of the results.
+evaluate() { # NAME BASE PROBLEMS OPTIONS...
+    name=$1 base=$2 problems=$3
+    shift 3
+    echo "--- $problems, $name"
+    "$edgewise" eval "$(base "$base")" "$data/$problems.jsonl" --weights "$(weights "$base")" --max-tokens 64 \
+        -o "$out/$problems-$name.jsonl" "$@"
+}
+
+greedy() { # BASE PROBLEMS
+    evaluate "$1-off" "$1" "$2" --parallel 8 --think off --temperature 0 --max-tokens 256
+    evaluate "$1-on" "$1" "$2" --parallel 8 --think on --temperature 0 --budget 256 --adapter "$out/adapter-$1.gguf"
 }
 
 accuracy() {
-    for name in imported channel float; do
-        svamp $name-off $name --think off --temperature 0 --max-tokens 256
-        svamp $name-on $name --think on --temperature 0 --budget 256 --adapter "$out/adapter-$name.gguf"
+    for on in imported channel float; do
+        greedy $on svamp
     done
-    svamp channel-floats-adapter channel --think on --temperature 0 --budget 256 --adapter "$out/adapter-float.gguf"
+    evaluate channel-floats-adapter channel svamp --parallel 8 --think on --temperature 0 --budget 256 \
+        --adapter "$out/adapter-float.gguf"
     "$edgewise" eval --compare "$out/svamp-channel-floats-adapter.jsonl" "$out/svamp-channel-on.jsonl"
+    greedy imported gsm8k-test
 }
 
 # Contest problems want thinking; one-step word problems and multiple choice do not.
@@ -116,17 +123,18 @@ verifier() {
         --adapter "$out/adapter-imported.gguf" -o "$out/verifier.gguf"
 }
 
-# The verifier saw none of the later problems: policies on 300 of them.
+# The verifier saw none of the later problems: policies on 300 of them, one after the other, as seconds are told.
 policies() {
     on="--think on --adapter $out/adapter-imported.gguf"
     range="--skip $learn --limit 300"
-    svamp policy-off imported $range --think off --temperature 0 --max-tokens 256
-    svamp policy-on imported $range $on --temperature 0 --budget 256
+    evaluate policy-off imported svamp $range --think off --temperature 0 --max-tokens 256
+    evaluate policy-on imported svamp $range $on --temperature 0 --budget 256
     # The same again, only read.
     half=$("$edgewise" eval "$(base imported)" "$data/svamp.jsonl" $range $on --temperature 0 --budget 256 --max-tokens 64 \
         -o "$out/svamp-policy-on.jsonl" --json | jq '.thinking_tokens / 2 | round')
-    svamp "policy-budget-$half" imported $range $on --temperature 0 --budget "$half"
-    svamp policy-8 imported $range $on --temperature 0.7 --budget 256 --streams 8 --all-streams --verifier "$out/verifier.gguf"
+    evaluate "policy-budget-$half" imported svamp $range $on --temperature 0 --budget "$half"
+    evaluate policy-8 imported svamp $range $on --temperature 0.7 --budget 256 --streams 8 --all-streams \
+        --verifier "$out/verifier.gguf"
     for vote in majority weighted best; do
         echo "--- of the 8: $vote"
         "$edgewise" eval --revote $vote "$out/svamp-policy-8.jsonl"

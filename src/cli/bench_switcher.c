@@ -107,7 +107,7 @@ ew_status ew_switcher_cost_measure(ew_session *session, size_t n_prompt, ew_swit
     *cost = (ew_switcher_cost){0};
     m.switcher.model = session->model;
     m.tokens = ew_allocate(n_prompt, sizeof *m.tokens);
-    ew_status status = m.tokens ? ew_prefix_of(session, &m.prefix, error)
+    ew_status status = m.tokens ? ew_prefix_of(&m.source, &m.prefix, error)
                                 : ew_fail_memory(error, n_prompt * sizeof *m.tokens, "a prompt");
     if (status == EW_OK) {
         status = ew_head_allocate(EW_HEAD_SWITCHER, config->d_model, 8, &m.switcher.head, error);

@@ -17,7 +17,7 @@ typedef struct request {
     ew_reply_arguments reply;
     ew_policy_arguments arguments;
     const char *problems, *output;
-    size_t limit, skip;
+    size_t parallel, limit, skip;
     int revote;
     bool compare, revotes, json;
 } request;
@@ -93,12 +93,13 @@ static ew_status add_result(evaluation *e, const ew_problem *problem, const ew_a
     return ew_json_append_line(object, lines, error);
 }
 
-static ew_status take_problem(void *context, const ew_problem *problem, ew_buffer *lines, ew_error *error) {
+static ew_status take_problem(void *context, const ew_source *source, const ew_problem *problem, ew_buffer *lines,
+                              ew_error *error) {
     evaluation *e = context;
     ew_answer_result result = {0};
     bool answered;
-    ew_status status = ew_problem_ask(e->asked->engine.session, e->asked->reply.system, problem, &e->policy, &result,
-                                      &answered, error);
+    ew_status status =
+        ew_problem_ask(source, e->asked->reply.system, problem, &e->policy, &result, &answered, error);
     if (status == EW_OK && answered) {
         status = add_result(e, problem, &result, lines, error);
     }
@@ -134,6 +135,8 @@ static ew_status evaluate(evaluation *e, const ew_mapping *problems, ew_error *e
                                   .problems = problems,
                                   .skip = asked->skip,
                                   .limit = asked->limit,
+                                  .session = asked->engine.session,
+                                  .parallel = asked->parallel,
                                   .label = "evaluating",
                                   .file = &file,
                                   .take = take_problem,
@@ -227,13 +230,15 @@ static const char examples[] =
     "  edgewise eval --revote majority eight.jsonl --streams 4\n"
     "  edgewise eval --compare on.jsonl eight.jsonl\n";
 
-enum { OWN = 6, POLICY_AT = OWN + EW_REPLY_OPTIONS, ENGINE_AT = POLICY_AT + EW_POLICY_OPTIONS };
+enum { OWN = 7, POLICY_AT = OWN + EW_REPLY_OPTIONS, ENGINE_AT = POLICY_AT + EW_POLICY_OPTIONS };
 enum { ALL = ENGINE_AT + EW_ENGINE_OPTIONS + EW_ADAPTER_OPTIONS };
 
 static void option_table(request *asked, ew_option *options) {
     const ew_option own[OWN] = {
         {"output", 'o', EW_OPTION_TEXT, &asked->output, .argument = "FILE",
          .help = "a line a problem; what the file has is not asked again, and counts"},
+        {"parallel", 0, EW_OPTION_COUNT, &asked->parallel, .argument = "N", .least = 1, .most = 1024,
+         .help = "problems that are answered at once, 1: more tokens a second, the same answers, each later"},
         {"limit", 0, EW_OPTION_COUNT, &asked->limit, .argument = "N", .help = "only so many problems; 0: all"},
         {"skip", 0, EW_OPTION_COUNT, &asked->skip, .argument = "N", .help = "leave out the first N problems"},
         {"json", 0, EW_OPTION_FLAG, &asked->json, .help = "print the summary as one JSON object"},
@@ -249,7 +254,7 @@ static void option_table(request *asked, ew_option *options) {
 }
 
 int ew_cli_eval(int argc, char **argv) {
-    request asked = {.reply = EW_REPLY_ARGUMENTS_INIT, .arguments = EW_POLICY_ARGUMENTS_INIT};
+    request asked = {.reply = EW_REPLY_ARGUMENTS_INIT, .arguments = EW_POLICY_ARGUMENTS_INIT, .parallel = 1};
     ew_option options[ALL];
     option_table(&asked, options);
     const ew_command command = {

@@ -15,7 +15,7 @@ typedef struct request {
     ew_engine engine;
     ew_reply_arguments reply;
     const char *problems, *output;
-    size_t n_samples, limit, skip;
+    size_t n_samples, parallel, limit, skip;
     int mode;
     size_t thinking_budget;
     bool has_thinking_budget, tell_budget;
@@ -109,13 +109,14 @@ static ew_policy policy_of(const request *asked) {
     return policy;
 }
 
-static ew_status sample(void *context, const ew_problem *problem, ew_buffer *lines, ew_error *error) {
+static ew_status sample(void *context, const ew_source *source, const ew_problem *problem, ew_buffer *lines,
+                        ew_error *error) {
     run_state *state = context;
     const request *asked = state->asked;
     ew_answer_result result = {0};
     bool answered;
     ew_status status =
-        ew_problem_ask(asked->engine.session, asked->reply.system, problem, &state->policy, &result, &answered, error);
+        ew_problem_ask(source, asked->reply.system, problem, &state->policy, &result, &answered, error);
     for (size_t i = 0; status == EW_OK && i < result.n_candidates; i++) {
         status = add_line(state, problem, &result.candidates[i], i, result.thinks, lines, error);
     }
@@ -149,10 +150,11 @@ static int run(request *asked, const char *model) {
     ew_mapping problems = {0};
     ew_sample_file file = {0};
     const ew_sample_form form = {.command = "sample", .n_samples = asked->n_samples, .key = "reply"};
-    const ew_problem_work work = {.path = asked->problems,
+    ew_problem_work work = {.path = asked->problems,
                                   .problems = &problems,
                                   .skip = asked->skip,
                                   .limit = asked->limit,
+                                  .parallel = asked->parallel,
                                   .label = "sampling",
                                   .file = &file,
                                   .take = sample,
@@ -168,6 +170,7 @@ static int run(request *asked, const char *model) {
     }
     if (status == EW_OK) {
         state.policy = policy_of(asked);
+        work.session = asked->engine.session;
         status = ew_problems_work(&work, &error);
         print_totals(&state.totals);
     }
@@ -185,11 +188,13 @@ static const char examples[] =
     "replies.jsonl\n";
 
 int ew_cli_sample(int argc, char **argv) {
-    request asked = {.reply = EW_REPLY_ARGUMENTS_INIT, .n_samples = 1};
-    enum { OWN = 7, ADAPTER_AT = OWN + EW_REPLY_OPTIONS };
+    request asked = {.reply = EW_REPLY_ARGUMENTS_INIT, .n_samples = 1, .parallel = 1};
+    enum { OWN = 8, ADAPTER_AT = OWN + EW_REPLY_OPTIONS };
     ew_option options[ADAPTER_AT + EW_ADAPTER_OPTIONS + EW_ENGINE_OPTIONS] = {
         {"samples", 'n', EW_OPTION_COUNT, &asked.n_samples, .argument = "N", .least = 1, .most = 1024,
          .help = "replies to each problem, decoded together; 1"},
+        {"parallel", 0, EW_OPTION_COUNT, &asked.parallel, .argument = "N", .least = 1, .most = 1024,
+         .help = "problems that are answered at once, 1: more tokens a second, the same replies"},
         {"output", 'o', EW_OPTION_TEXT, &asked.output, .argument = "FILE",
          .help = "add to this file what it does not have yet; else to standard output"},
         {"limit", 0, EW_OPTION_COUNT, &asked.limit, .argument = "N", .help = "only so many problems; 0: all"},

@@ -367,7 +367,7 @@ static ew_status run(answering *a, ew_error *error) {
     ew_status status = open_samplers(a, error);
     if (status == EW_OK) {
         a->logits = ew_allocate_aligned(vocab_size, sizeof *a->logits);
-        status = a->logits ? ew_prefix_of(a->session, &a->prefix, error)
+        status = a->logits ? ew_prefix_of(a->source, &a->prefix, error)
                            : ew_fail_memory(error, vocab_size * sizeof *a->logits, "the logits");
     }
     if (status == EW_OK) {

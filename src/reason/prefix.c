@@ -3,26 +3,46 @@
 
 #include <stdlib.h>
 
-static void free_prefix(void *kept) {
-    ew_prefix *prefix = kept;
-    ew_stream_close(prefix->stream);
-    ew_pooling_free(&prefix->pooling);
-    free(prefix);
+ew_status ew_prefix_open(ew_session *session, ew_prefix **out, ew_error *error) {
+    ew_prefix *prefix = ew_allocate(1, sizeof *prefix);
+    if (!prefix) {
+        return ew_fail_memory(error, sizeof *prefix, "the kept prompt");
+    }
+    ew_status status = ew_stream_open(session, &prefix->stream, error);
+    if (status != EW_OK) {
+        free(prefix);
+        return status;
+    }
+    *out = prefix;
+    return EW_OK;
 }
 
-ew_status ew_prefix_of(ew_session *session, ew_prefix **out, ew_error *error) {
+void ew_prefix_close(ew_prefix *prefix) {
+    if (prefix) {
+        ew_stream_close(prefix->stream);
+        ew_pooling_free(&prefix->pooling);
+        free(prefix);
+    }
+}
+
+static void close_kept(void *kept) {
+    ew_prefix_close(kept);
+}
+
+ew_status ew_prefix_of(const ew_source *source, ew_prefix **out, ew_error *error) {
+    ew_session *session = source->session;
+    if (source->prefix) {
+        *out = source->prefix;
+        return EW_OK;
+    }
     if (!session->kept) {
-        ew_prefix *prefix = ew_allocate(1, sizeof *prefix);
-        if (!prefix) {
-            return ew_fail_memory(error, sizeof *prefix, "the kept prompt");
-        }
-        ew_status status = ew_stream_open(session, &prefix->stream, error);
+        ew_prefix *prefix = NULL;
+        ew_status status = ew_prefix_open(session, &prefix, error);
         if (status != EW_OK) {
-            free(prefix);
             return status;
         }
         session->kept = prefix;
-        session->free_kept = free_prefix;
+        session->free_kept = close_kept;
     }
     *out = session->kept;
     return EW_OK;

@@ -11,8 +11,11 @@ typedef struct ew_prefix {
     ew_pooling pooling; /* of the stream's first tokens; d_model 0: nothing is pooled */
 } ew_prefix;
 
-/* The session's own, made when it is not there. */
-ew_status ew_prefix_of(ew_session *session, ew_prefix **prefix, ew_error *error);
+ew_status ew_prefix_open(ew_session *session, ew_prefix **prefix, ew_error *error);
+void ew_prefix_close(ew_prefix *prefix); /* NULL is fine */
+
+/* The source's, or the session's own, made when it is not there. */
+ew_status ew_prefix_of(const ew_source *source, ew_prefix **prefix, ew_error *error);
 
 /* What is pooled for this switcher from now on: all of it anew if the last one pooled otherwise. NULL: nothing. */
 ew_status ew_prefix_pool(ew_prefix *prefix, const ew_head *switcher, ew_error *error);

@@ -4,10 +4,13 @@
 
 #include "model/model.h"
 
+struct ew_prefix;
+
 typedef struct ew_source {
     void *self;
-    ew_session *session; /* of the streams */
-    bool thinks;         /* the model thinks by itself: no adapter is needed for it */
+    ew_session *session;      /* of the streams */
+    struct ew_prefix *prefix; /* the prompt that its answers keep; NULL: the session's own */
+    bool thinks;              /* the model thinks by itself: no adapter is needed for it */
     /* As ew_evaluate. */
     ew_status (*evaluate)(void *self, const ew_input *inputs, size_t n_inputs, float *logits, float *hidden,
                           ew_error *error);

@@ -11,6 +11,8 @@ few="--temperature 1 --max-tokens 6 --budget 8 --think off"
 code 0 sample "$model" "$work/problems.jsonl" -n 3 $few
 has "$err" "9 samples of 3 problems"
 cp "$out" "$work/all.jsonl"
+code 0 sample "$model" "$work/problems.jsonl" -n 3 $few --parallel 3
+cmp -s "$work/all.jsonl" "$out" || problem "problems answered at once get other replies, or come in another order"
 jq -es 'length == 9 and (map(.id) == ["a", "a", "a", "7", "7", "7", "c", "c", "c"]) and (map(.stream) == [0, 1, 2, 0, 1, 2, 0, 1, 2])' \
     "$out" >/dev/null || problem "not three lines of each problem, in order"
 jq -es 'all(.[0:6][]; .verdict == "right" or .verdict == "wrong" or .verdict == "none") and all(.[6:][]; .verdict == null and .gold == null)' \

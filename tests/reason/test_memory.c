@@ -4,6 +4,8 @@
 #include "allocations.h"
 
 #include "quant/quantize.h"
+#include "reason/answer.h"
+#include "reason/together.h"
 
 #include <unistd.h>
 
@@ -43,7 +45,8 @@ static ew_status answer(ew_session *session, ew_error *error) {
 }
 
 /* Several streams that think where the model can, and vote. */
-static ew_status answer_by_policy(ew_session *session, ew_error *error) {
+static ew_status answer_by_policy(void *context, const ew_source *source, ew_error *error) {
+    (void)context;
     static const ew_message question = {"user", "Hello!", 6};
     ew_policy policy = EW_POLICY_INIT;
     ew_answer_result result;
@@ -52,7 +55,7 @@ static ew_status answer_by_policy(ew_session *session, ew_error *error) {
     policy.sampling.temperature = 0.7f;
     policy.sampling.repetition_penalty = 1.2f;
     policy.log_probabilities = true;
-    ew_status status = ew_answer(session, &question, 1, &policy, NULL, &result, error);
+    ew_status status = ew_answer_from(source, &question, 1, &policy, NULL, &result, error);
     ew_answer_result_free(&result);
     return status;
 }
@@ -74,7 +77,12 @@ static ew_status use_model(void *context, ew_error *error) {
         status = answer(session, error);
     }
     if (status == EW_OK) {
-        status = answer_by_policy(session, error);
+        const ew_source source = ew_engine_source(session);
+        status = answer_by_policy(NULL, &source, error);
+    }
+    if (status == EW_OK) {
+        const ew_source source = ew_engine_source(session);
+        status = ew_together(&source, 2, answer_by_policy, NULL, error);
     }
     ew_session_close(session);
     ew_model_close(model);
