@@ -115,7 +115,7 @@ switcher() {
 }
 
 verifier() {
-    "$edgewise" sample "$(base imported)" "$data/svamp.jsonl" --adapter "$out/adapter-imported.gguf" --think on -n 8 \
+    "$edgewise" sample "$(base imported)" "$data/svamp.jsonl" --adapter "$out/adapter-imported.gguf" --think on -n 8 --parallel 4 \
         --temperature 0.7 --budget 256 --max-tokens 64 -o "$out/samples.jsonl"
     head -n $((8 * learn)) "$out/samples.jsonl" >"$out/samples-learn.jsonl"
     tail -n +$((8 * learn + 1)) "$out/samples.jsonl" >"$out/samples-test.jsonl"
