@@ -1,11 +1,8 @@
 /* Answers written together are those written alone, whatever else is in the batch; one that fails ends the others. */
-#include "running.h"
+#include "model_support.h"
 
-#include "quant/quantize.h"
 #include "reason/answer.h"
 #include "reason/together.h"
-
-#include <unistd.h>
 
 enum { QUESTIONS = 7 };
 
@@ -75,8 +72,6 @@ static ew_status answer_all(asked *a, size_t n_workers, ew_error *error) {
     ew_source source = ew_engine_source(a->session);
     source.self = a;
     source.evaluate = evaluate;
-    ew_source engine = ew_engine_source(a->session);
-    source.now = engine.now;
     a->next = a->n_calls = a->most_streams = 0;
     return ew_together(&source, n_workers, answer_next, a, error);
 }
@@ -89,15 +84,8 @@ static void free_results(asked *a) {
 }
 
 static ew_model *open_golden(void) {
-    char path[1024], file[] = "/tmp/ew-together-XXXXXX";
-    assert_non_null(ew_test_shared("goldens/models/qwen2-tiny", path, sizeof path));
-    close(mkstemp(file));
-    ew_quantize_options options = ew_quantize_default_options();
-    EW_ASSERT_OK(ew_quantize(path, file, &options, NULL, error));
-    ew_model *model;
-    EW_ASSERT_OK(ew_model_open(file, NULL, &model, error));
-    unlink(file);
-    return model;
+    const ew_quantize_options options = ew_quantize_default_options();
+    return open_quantized("qwen2-tiny", &options);
 }
 
 static void check_equal(const ew_answer_result *a, const ew_answer_result *b) {
