@@ -1,6 +1,6 @@
 /* Training on a quantized base: the forward pass is the engine's bit for bit, and the gradient that of a plain reference in
  * which every quantizer adds a constant. */
-#include "../model/model_support.h"
+#include "model_support.h"
 #include "train_support.h"
 
 #include "base/random.h"
