@@ -88,7 +88,7 @@ static void show(void *context, const ew_sft_report *report) {
     run *r = context;
     char note[160];
     if (!isnan(report->validation_loss)) {
-        r->first_validation = isnan(r->first_validation) ? report->validation_loss : r->first_validation;
+        r->first_validation = report->step == 0 ? report->validation_loss : r->first_validation;
         r->last_validation = report->validation_loss;
     }
     write_log(r, report);
@@ -251,7 +251,10 @@ static void finish(const run *r) {
     double seconds = ew_clock_seconds() - r->started;
     printf("%s: %.0f tokens in %.0f s", r->asked->output, r->rows, seconds);
     if (!isnan(r->last_validation)) {
-        printf("; validation loss %.4f, %.4f before", r->last_validation, r->first_validation);
+        printf("; validation loss %.4f", r->last_validation);
+    }
+    if (!isnan(r->first_validation)) { /* a run that was resumed did not measure it: its log has it */
+        printf(", %.4f before", r->first_validation);
     }
     printf("\n");
     remove(r->checkpoint); /* what it was for is written */
