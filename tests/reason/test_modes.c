@@ -126,7 +126,7 @@ static ew_policy turn_policy(const kit *k, const turn *t, size_t index) {
     policy.run_all = true;
     policy.adapter = k->adapter;
     policy.switcher = k->switcher;
-    policy.verifier = k->verifier;
+    policy.verifier = t->mode == EW_MODE_OFF ? NULL : k->verifier; /* it was trained on replies with the adapter */
     policy.thinking_budget = 9;
     policy.answer_tokens = 12;
     policy.sampling.temperature = 0.9f;
