@@ -105,24 +105,33 @@ static ew_status gather(together *t, size_t *n_inputs, size_t *n_rows, bool *wan
     return EW_OK;
 }
 
-static void hand_out(together *t, ew_status status, const ew_error *error) {
+static void refuse(together *t, ew_status status, const ew_error *error) {
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (t->workers[i].waiting) {
+            finish(t, &t->workers[i], status, error);
+        }
+    }
+}
+
+static void hand_out(together *t) {
     const ew_config *config = &t->base->session->model->config;
-    const float *logits = t->logits, *hidden = t->hidden;
+    const ew_error none = {0};
+    size_t logits_at = 0, hidden_at = 0;
     for (size_t i = 0; i < t->n_workers; i++) {
         worker *w = &t->workers[i];
         if (!w->waiting) {
             continue;
         }
         size_t n_logits = count_rows(w) * config->vocab_size, n_hidden = w->n_inputs * config->d_model;
-        if (status == EW_OK && n_logits > 0) {
-            memcpy(w->logits, logits, n_logits * sizeof *logits);
+        if (n_logits > 0) {
+            memcpy(w->logits, t->logits + logits_at, n_logits * sizeof *t->logits);
         }
-        if (status == EW_OK && w->hidden) {
-            memcpy(w->hidden, hidden, n_hidden * sizeof *hidden);
+        if (w->hidden) {
+            memcpy(w->hidden, t->hidden + hidden_at, n_hidden * sizeof *t->hidden);
         }
-        logits += n_logits;
-        hidden += hidden ? n_hidden : 0;
-        finish(t, w, status, error);
+        logits_at += n_logits;
+        hidden_at += n_hidden;
+        finish(t, w, EW_OK, &none);
     }
 }
 
@@ -138,8 +147,10 @@ static void evaluate_together(together *t) {
     }
     if (status == EW_ERROR_CONTEXT || status == EW_ERROR_NUMERIC) {
         evaluate_apart(t); /* one cannot go on: the others may */
+    } else if (status != EW_OK) {
+        refuse(t, status, &error);
     } else {
-        hand_out(t, status, &error);
+        hand_out(t);
     }
 }
 
@@ -147,7 +158,8 @@ static void evaluate_together(together *t) {
 static void run_batch(together *t) {
     ew_error error = {0};
     if (t->status != EW_OK) {
-        hand_out(t, ew_fail(&error, EW_ERROR_CANCELLED, "cancelled"), &error);
+        ew_status cancelled = ew_fail(&error, EW_ERROR_CANCELLED, "cancelled");
+        refuse(t, cancelled, &error);
     } else if (t->n_waiting == 1) {
         evaluate_apart(t);
     } else {
