@@ -81,11 +81,11 @@ losses() {
 
 # Right answers by a policy: NAME is of the results.
 evaluate() { # NAME BASE PROBLEMS OPTIONS...
-    name=$1 base=$2 problems=$3
+    asked=$1 asked_base=$2 asked_of=$3
     shift 3
-    echo "--- $problems, $name"
-    "$edgewise" eval "$(base "$base")" "$data/$problems.jsonl" --weights "$(weights "$base")" --max-tokens 64 \
-        -o "$out/$problems-$name.jsonl" "$@"
+    echo "--- $asked_of, $asked"
+    "$edgewise" eval "$(base "$asked_base")" "$data/$asked_of.jsonl" --weights "$(weights "$asked_base")" --max-tokens 64 \
+        -o "$out/$asked_of-$asked.jsonl" "$@"
 }
 
 greedy() { # BASE PROBLEMS
@@ -94,8 +94,8 @@ greedy() { # BASE PROBLEMS
 }
 
 accuracy() {
-    for on in imported channel float; do
-        greedy $on svamp
+    for name in imported channel float; do
+        greedy $name svamp
     done
     evaluate channel-floats-adapter channel svamp --parallel 8 --think on --temperature 0 --budget 256 \
         --adapter "$out/adapter-float.gguf"
@@ -115,8 +115,8 @@ switcher() {
 }
 
 verifier() {
-    "$edgewise" sample "$(base imported)" "$data/svamp.jsonl" --adapter "$out/adapter-imported.gguf" --think on -n 8 --parallel 4 \
-        --temperature 0.7 --budget 256 --max-tokens 64 -o "$out/samples.jsonl"
+    "$edgewise" sample "$(base imported)" "$data/svamp.jsonl" --adapter "$out/adapter-imported.gguf" --think on -n 8 \
+        --parallel 4 --temperature 0.7 --budget 256 --max-tokens 64 -o "$out/samples.jsonl"
     head -n $((8 * learn)) "$out/samples.jsonl" >"$out/samples-learn.jsonl"
     tail -n +$((8 * learn + 1)) "$out/samples.jsonl" >"$out/samples-test.jsonl"
     "$edgewise" train verifier "$(base imported)" "$out/samples-learn.jsonl" --test "$out/samples-test.jsonl" \
