@@ -2,7 +2,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 
-enum { INT4_BLOCK_BYTES = 256, INT8_BLOCK_BYTES = 512, ROW_BYTES_OF_QUAD = 4 };
+enum { INT4_BLOCK_BYTES = 256, INT8_BLOCK_BYTES = 512, VECTOR_BYTES = 64, ROW_BYTES_OF_QUAD = 4 };
 
 static bool align(size_t *size) {
     if (!ew_add_size(*size, EW_MATRIX_ALIGNMENT - 1, size)) {
@@ -118,18 +118,30 @@ ew_matrix ew_matrix_tiles(const ew_matrix *matrix, size_t begin, size_t end) {
     return part;
 }
 
-int ew_matrix_code(const ew_matrix *matrix, size_t row, size_t col) {
+void ew_matrix_block_codes(const ew_matrix *matrix, size_t row, size_t block, int8_t codes[EW_BLOCK_COLS]) {
+    enum { HALF = EW_BLOCK_COLS / 2 };
     size_t n_blocks = (matrix->cols + EW_BLOCK_COLS - 1) / EW_BLOCK_COLS;
-    size_t block = (row / EW_TILE_ROWS) * n_blocks + col / EW_BLOCK_COLS;
-    size_t lane = row % EW_TILE_ROWS, input = col % EW_BLOCK_COLS;
+    size_t index = (row / EW_TILE_ROWS) * n_blocks + block, lane = row % EW_TILE_ROWS;
     if (matrix->format == EW_MATRIX_INT8) {
-        const int8_t *codes = (const int8_t *)matrix->codes + block * INT8_BLOCK_BYTES;
-        return codes[(input / 4) * 64 + lane * ROW_BYTES_OF_QUAD + input % 4];
+        const int8_t *stored = (const int8_t *)matrix->codes + index * INT8_BLOCK_BYTES + lane * ROW_BYTES_OF_QUAD;
+        for (size_t i = 0; i < EW_BLOCK_COLS; i++) {
+            codes[i] = stored[i / 4 * VECTOR_BYTES + i % 4];
+        }
+        return;
     }
-    const uint8_t *codes = (const uint8_t *)matrix->codes + block * INT4_BLOCK_BYTES;
-    uint8_t byte = codes[(input % 16 / 4) * 64 + lane * ROW_BYTES_OF_QUAD + input % 4];
-    int nibble = input < 16 ? byte & 15 : byte >> 4;
-    return matrix->format == EW_MATRIX_INT4_SYMMETRIC ? nibble - 8 : nibble;
+    const uint8_t *pairs = (const uint8_t *)matrix->codes + index * INT4_BLOCK_BYTES + lane * ROW_BYTES_OF_QUAD;
+    int bias = matrix->format == EW_MATRIX_INT4_SYMMETRIC ? 8 : 0;
+    for (size_t i = 0; i < HALF; i++) {
+        uint8_t pair = pairs[i / 4 * VECTOR_BYTES + i % 4];
+        codes[i] = (int8_t)((pair & 15) - bias);
+        codes[HALF + i] = (int8_t)((pair >> 4) - bias);
+    }
+}
+
+int ew_matrix_code(const ew_matrix *matrix, size_t row, size_t col) {
+    int8_t codes[EW_BLOCK_COLS];
+    ew_matrix_block_codes(matrix, row, col / EW_BLOCK_COLS, codes);
+    return codes[col % EW_BLOCK_COLS];
 }
 
 static float read_table(const ew_matrix *matrix, const void *table, size_t row, size_t group_index) {
@@ -177,8 +189,12 @@ void ew_matrix_read_row(const ew_matrix *matrix, size_t row, float *out) {
         float scale = ew_matrix_scale(matrix, row, begin / group);
         float offset = ew_matrix_offset(matrix, row, begin / group);
         size_t end = begin + group < matrix->cols ? begin + group : matrix->cols;
-        for (size_t col = begin; col < end; col++) {
-            float value = scale * (float)ew_matrix_code(matrix, row, col);
+        int8_t codes[EW_BLOCK_COLS];
+        for (size_t col = begin; col < end; col++) { /* groups begin with blocks */
+            if (col % EW_BLOCK_COLS == 0) {
+                ew_matrix_block_codes(matrix, row, col / EW_BLOCK_COLS, codes);
+            }
+            float value = scale * (float)codes[col % EW_BLOCK_COLS];
             out[col] = matrix->offsets ? value + offset : value;
         }
     }

@@ -74,7 +74,9 @@ size_t ew_matrix_tile_bytes(const ew_matrix *matrix);
 /* Tiles begin .. end - 1 of a float matrix or one of group 0, as a matrix of its own. */
 ew_matrix ew_matrix_tiles(const ew_matrix *matrix, size_t begin, size_t end);
 
-/* Integer code of one weight: -8..7, 0..15 or -128..127 by format (INT4 and INT8 only). */
+/* Integer codes of one row in a block, -8..7, 0..15 or -128..127 by format (INT4 and INT8 only), the padding of the last
+ * block among them; and that of one weight. */
+void ew_matrix_block_codes(const ew_matrix *matrix, size_t row, size_t block, int8_t codes[EW_BLOCK_COLS]);
 int ew_matrix_code(const ew_matrix *matrix, size_t row, size_t col);
 float ew_matrix_scale(const ew_matrix *matrix, size_t row, size_t group_index);
 float ew_matrix_offset(const ew_matrix *matrix, size_t row, size_t group_index); /* 0 where the format has none */

@@ -39,6 +39,11 @@ static float exponential(float x) {
     return (fmaf(q, r * r, r) + 1.0f) * power;
 }
 
+/* w(x) of softmax. */
+static float softmax_weight(float x) {
+    return x < -64.0f ? 0.0f : exponential(x);
+}
+
 static void rms_norm(const float *x, const float *weight, size_t n, float epsilon, float *y) {
     float lanes[LANES] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -101,6 +106,12 @@ static int high_plane(int code) {
     return (code + 128 + (1 << 20)) / 256 - (1 << 12); /* floor((code + 128) / 256) */
 }
 
+/* How many of `cols` inputs stand in a block. */
+static size_t cols_of_block(size_t cols, size_t block) {
+    size_t rest = cols - block * EW_BLOCK_COLS;
+    return rest < EW_BLOCK_COLS ? rest : EW_BLOCK_COLS;
+}
+
 static void quantize(const float *x, size_t token, ew_activations *activations) {
     bool wide = activations->type == EW_ACTIVATION_INT16;
     size_t block_bytes = ew_activation_block_bytes(activations->type);
@@ -110,7 +121,7 @@ static void quantize(const float *x, size_t token, ew_activations *activations) 
     }
     for (size_t block = 0; block < activations->n_blocks; block++) {
         size_t index = token * activations->n_blocks + block, begin = block * EW_BLOCK_COLS;
-        size_t n = activations->cols - begin < EW_BLOCK_COLS ? activations->cols - begin : EW_BLOCK_COLS;
+        size_t n = cols_of_block(activations->cols, block);
         int8_t *codes = activations->codes + index * block_bytes;
         if (!wide) {
             scale = activations->scales[index] = find_scale(x + begin, n, CODE_MAX_8);
@@ -130,26 +141,34 @@ static void quantize(const float *x, size_t token, ew_activations *activations) 
     }
 }
 
-static int activation_code(const ew_activations *x, size_t token, size_t col) {
-    size_t index = token * x->n_blocks + col / EW_BLOCK_COLS, i = col % EW_BLOCK_COLS;
-    const int8_t *codes = x->codes + index * ew_activation_block_bytes(x->type);
-    return x->type == EW_ACTIVATION_INT16 ? 256 * codes[i] + codes[EW_BLOCK_COLS + i] : codes[i];
+static void activation_codes(const ew_activations *x, size_t token, size_t block, int codes[EW_BLOCK_COLS]) {
+    const int8_t *stored = x->codes + (token * x->n_blocks + block) * ew_activation_block_bytes(x->type);
+    for (size_t i = 0; i < EW_BLOCK_COLS; i++) {
+        codes[i] = x->type == EW_ACTIVATION_INT16 ? 256 * stored[i] + stored[EW_BLOCK_COLS + i] : stored[i];
+    }
 }
 
 static void dequantize(const ew_activations *activations, size_t token, float *x) {
     const float *scales = activations->scales + token * ew_activation_scales_per_token(activations);
     bool wide = activations->type == EW_ACTIVATION_INT16;
-    for (size_t col = 0; col < activations->cols; col++) {
-        x[col] = scales[wide ? 0 : col / EW_BLOCK_COLS] * (float)activation_code(activations, token, col);
+    for (size_t block = 0; block < activations->n_blocks; block++) {
+        int codes[EW_BLOCK_COLS];
+        activation_codes(activations, token, block, codes);
+        for (size_t i = 0; i < cols_of_block(activations->cols, block); i++) {
+            x[block * EW_BLOCK_COLS + i] = scales[wide ? 0 : block] * (float)codes[i];
+        }
     }
 }
 
 /* S_b of one row, token and block. */
 static int32_t block_dot(const ew_matrix *w, size_t row, const ew_activations *x, size_t token, size_t block) {
-    size_t end = (block + 1) * EW_BLOCK_COLS < w->cols ? (block + 1) * EW_BLOCK_COLS : w->cols;
+    int8_t weights[EW_BLOCK_COLS];
+    int inputs[EW_BLOCK_COLS];
     int32_t sum = 0;
-    for (size_t col = block * EW_BLOCK_COLS; col < end; col++) {
-        sum += ew_matrix_code(w, row, col) * activation_code(x, token, col);
+    ew_matrix_block_codes(w, row, block, weights);
+    activation_codes(x, token, block, inputs);
+    for (size_t i = 0; i < cols_of_block(w->cols, block); i++) {
+        sum += weights[i] * inputs[i];
     }
     return sum;
 }
@@ -311,7 +330,7 @@ static void attend_run(const ew_attention *attention, size_t row, const int *que
         }
     }
     for (size_t t = begin; t < end; t++) {
-        float probability = exponential(scores[t - begin] - state->maximum);
+        float probability = softmax_weight(scores[t - begin] - state->maximum);
         lanes[(t - begin) % LANES] = lanes[(t - begin) % LANES] + probability;
         add_value(attention, row, probability, t, state->output);
     }
@@ -320,7 +339,7 @@ static void attend_run(const ew_attention *attention, size_t row, const int *que
 
 static void merge_run(softmax_state *state, const softmax_state *run, size_t head_dim) {
     float maximum = state->maximum > run->maximum ? state->maximum : run->maximum;
-    float old = exponential(state->maximum - maximum), new = exponential(run->maximum - maximum);
+    float old = softmax_weight(state->maximum - maximum), new = softmax_weight(run->maximum - maximum);
     state->sum = fmaf(state->sum, old, run->sum * new);
     for (size_t c = 0; c < head_dim; c++) {
         state->output[c] = fmaf(state->output[c], old, run->output[c] * new);

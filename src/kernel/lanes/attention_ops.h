@@ -40,7 +40,7 @@ static void compute_run(const ew_attention *a, const query_planes *planes, const
 static void merge_row(size_t padded_dim, float *maximum, float *sum, float *output, float later_maximum,
                       float later_sum, const float *later_output) {
     float most = *maximum > later_maximum ? *maximum : later_maximum;
-    float old = lanes_exp_one(*maximum - most), new = lanes_exp_one(later_maximum - most);
+    float old = lanes_softmax_weight_one(*maximum - most), new = lanes_softmax_weight_one(later_maximum - most);
     *sum = fmaf(*sum, old, later_sum * new);
     for (size_t c = 0; c < padded_dim; c += LANES) {
         f32x16 fresh = lanes_mul(lanes_load(later_output + c), lanes_set(new));

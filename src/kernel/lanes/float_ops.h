@@ -24,7 +24,8 @@ LANES_INLINE void lanes_write(float *x, size_t n, size_t at, f32x16 v) {
     }
 }
 
-LANES_INLINE f32x16 lanes_exp(f32x16 x) {
+/* exp(x), 0 for x below `least` (-87 or more). */
+LANES_INLINE f32x16 lanes_exp_from(float least, f32x16 x) {
     f32x16 capped = lanes_at_most(x, 88.0f);
     f32x16 n = lanes_round(lanes_mul(capped, lanes_set(0x1.715476p+0f)));
     f32x16 r = lanes_fma(n, lanes_set(-0x1.62e4p-1f), capped);
@@ -35,12 +36,19 @@ LANES_INLINE f32x16 lanes_exp(f32x16 x) {
     q = lanes_fma(q, r, lanes_set(0x1.5554dcp-3f));
     q = lanes_fma(q, r, lanes_set(0x1p-1f));
     f32x16 fraction = lanes_add(lanes_fma(q, lanes_mul(r, r), r), lanes_set(1.0f));
-    return lanes_zero_below(x, -87.0f, lanes_times_power_of_two(fraction, n));
+    return lanes_zero_below(x, least, lanes_times_power_of_two(fraction, n));
+}
+LANES_INLINE f32x16 lanes_exp(f32x16 x) {
+    return lanes_exp_from(-87.0f, x);
+}
+/* w(x) of softmax. */
+LANES_INLINE f32x16 lanes_softmax_weight(f32x16 x) {
+    return lanes_exp_from(-64.0f, x);
 }
 /* The same for one value. */
-LANES_INLINE float lanes_exp_one(float x) {
+LANES_INLINE float lanes_softmax_weight_one(float x) {
     float out[LANES];
-    lanes_store(out, lanes_exp(lanes_set(x)));
+    lanes_store(out, lanes_softmax_weight(lanes_set(x)));
     return out[0];
 }
 

@@ -154,7 +154,7 @@ static void softmax_row(float *scores, size_t n, float *maximum, float *sum) {
     }
     *maximum = lanes_largest(most);
     for (size_t t = 0; t < padded; t += LANES) {
-        f32x16 p = lanes_exp(lanes_sub(lanes_load(scores + t), lanes_set(*maximum)));
+        f32x16 p = lanes_softmax_weight(lanes_sub(lanes_load(scores + t), lanes_set(*maximum)));
         lanes_store(scores + t, p);
         total = lanes_add(total, p);
     }
