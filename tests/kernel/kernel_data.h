@@ -14,6 +14,7 @@ enum {
     DATA_DENORMAL, /* below the normal range */
     DATA_HUGE,     /* close to the end of the range */
     DATA_ZERO,
+    DATA_WIDE, /* softmax weights from 1 down to nothing */
     DATA_LARGEST, /* one magnitude everywhere, so that every code is the largest */
     N_DATA_KINDS
 };
@@ -44,6 +45,8 @@ static inline float data_float(int kind) {
         return data_normal() * 0x1p-130f;
     case DATA_HUGE:
         return data_normal() * 0x1p124f;
+    case DATA_WIDE:
+        return data_normal() * 30.0f;
     case DATA_ZERO:
         return data_random() % 2 ? 0.0f : -0.0f;
     case DATA_LARGEST:

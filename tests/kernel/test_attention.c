@@ -116,23 +116,33 @@ static void attend_in_parts(const ew_kernels *kernels, const ew_attention *call)
     free(partials);
 }
 
-static void compare_attend(const ew_kernels *definition, const ew_kernels *kernels, const test_cells *cells,
-                           size_t n_rows, int kind) {
+static void assert_same_outputs(float *const *expected, test_queries *queries, const char *name, const char *way) {
+    for (size_t row = 0; row < queries->call.n_rows; row++) {
+        size_t head_dim = queries->call.layout->head_dim;
+        assert_same_floats(expected[row], queries->outputs[row], head_dim, name, way);
+        memset(queries->outputs[row], 0, head_dim * sizeof(float));
+    }
+}
+
+/* All sets against the first, the definition, and each in parts; the definition is slow and computed once. */
+static void compare_attend(const ew_kernels *const *all, size_t n_sets, const test_cells *cells, size_t n_rows,
+                           int kind) {
     test_queries *queries = make_queries(cells, n_rows, kind);
     float *expected[EW_ATTENTION_ROWS];
-    definition->attend(&queries->call);
+    all[0]->attend(&queries->call);
     for (size_t row = 0; row < n_rows; row++) {
         expected[row] = queries->outputs[row];
         queries->outputs[row] = data_floats(cells->layout.head_dim, DATA_NORMAL);
     }
-    kernels->attend(&queries->call);
-    for (size_t row = 0; row < n_rows; row++) {
-        assert_same_floats(expected[row], queries->outputs[row], cells->layout.head_dim, kernels->name, "attend");
-        memset(queries->outputs[row], 0, cells->layout.head_dim * sizeof(float));
+    for (size_t set = 0; set < n_sets; set++) {
+        if (set > 0) {
+            all[set]->attend(&queries->call);
+            assert_same_outputs(expected, queries, all[set]->name, "attend");
+        }
+        attend_in_parts(all[set], &queries->call);
+        assert_same_outputs(expected, queries, all[set]->name, "in parts");
     }
-    attend_in_parts(kernels, &queries->call);
     for (size_t row = 0; row < n_rows; row++) {
-        assert_same_floats(expected[row], queries->outputs[row], cells->layout.head_dim, kernels->name, "in parts");
         free(expected[row]);
     }
     free_queries(queries);
@@ -198,31 +208,28 @@ static void test_attend(void **state) {
     (void)state;
     size_t count;
     const ew_kernels *const *all = ew_kernels_available(&count);
-    for (size_t set = 1; set < count; set++) {
-        data_seed(2);
-        for (size_t i = 0; i < N_LAYOUTS; i++) {
-            ew_kv_layout layout = ew_kv_layout_make(true, LAYOUTS[i].head_dim, LAYOUTS[i].grain);
-            for (int kind = 0; kind < N_DATA_KINDS; kind++) {
-                size_t n = POSITIONS[data_random() % N_POSITIONS];
-                uint64_t start = data_state;
-                test_cells cells = make_cells(all[0], layout, n, kind);
+    data_seed(2);
+    for (size_t i = 0; i < N_LAYOUTS; i++) {
+        ew_kv_layout layout = ew_kv_layout_make(true, LAYOUTS[i].head_dim, LAYOUTS[i].grain);
+        for (int kind = 0; kind < N_DATA_KINDS; kind++) {
+            size_t n = POSITIONS[data_random() % N_POSITIONS];
+            uint64_t start = data_state;
+            test_cells cells = make_cells(all[0], layout, n, kind);
+            for (size_t set = 1; set < count; set++) {
                 data_state = start;
                 test_cells again = make_cells(all[set], layout, n, kind);
                 assert_same_pages(&cells, &again, all[set]->name);
-                compare_attend(all[0], all[set], &cells, 1 + data_random() % EW_ATTENTION_ROWS, kind);
-                free_cells(&cells);
                 free_cells(&again);
             }
-        }
-        for (size_t i = 0; i < N_POSITIONS; i++) { /* every border, for 1 and 16 rows */
-            test_cells cells = make_cells(all[0], ew_kv_layout_make(true, 64, 32), POSITIONS[i], DATA_NORMAL);
-            compare_attend(all[0], all[set], &cells, 1, DATA_NORMAL);
-            if (set == 1) { /* the definition: whole against parts */
-                compare_attend(all[0], all[0], &cells, 1, DATA_NORMAL);
-            }
-            compare_attend(all[0], all[set], &cells, EW_ATTENTION_ROWS, DATA_NORMAL);
+            compare_attend(all, count, &cells, 1 + data_random() % EW_ATTENTION_ROWS, kind);
             free_cells(&cells);
         }
+    }
+    for (size_t i = 0; i < N_POSITIONS; i++) { /* every border, for the fewest and the most rows */
+        test_cells cells = make_cells(all[0], ew_kv_layout_make(true, 64, 32), POSITIONS[i], DATA_NORMAL);
+        compare_attend(all, count, &cells, 1, DATA_NORMAL);
+        compare_attend(all, count, &cells, EW_ATTENTION_ROWS, DATA_NORMAL);
+        free_cells(&cells);
     }
 }
 
