@@ -11,7 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* About 20 microseconds: longer than the gaps between a step's loops, much shorter than a time slice. */
+/* 20 to 70 microseconds, as long as the processor makes a pause: longer than the gaps between a step's loops, much
+ * shorter than a time slice. */
 enum { SPINS = 4000 };
 
 /* Some C libraries give threads less than the kernels' working sets of attention want. */
