@@ -20,6 +20,7 @@ edgewise=${EDGEWISE:-$here/../../build/release/edgewise}
 products=${PRODUCTS:-float32} last=${LAST:-500} learn=${LEARN:-600}
 train=$data/gsm8k-train.jsonl
 mkdir -p "$out"
+head -n "$last" "$train" >"$out/train-first.jsonl"
 
 # The unquantized base is the source itself, its weights as floats.
 base() { # NAME
@@ -56,7 +57,9 @@ adapters() {
 
 rank128() {
     fit imported "$out/adapter-rank128.gguf" --steps 40 --batch 64 --rank 128
-    loss imported "$out/adapter-rank128.gguf" validation rank128 "$out/loss-imported-without-validation.jsonl"
+    for set in train validation; do
+        loss imported "$out/adapter-rank128.gguf" $set rank128 "$out/loss-imported-without-$set.jsonl"
+    done
 }
 
 # Losses on the examples that nothing was trained on, and on as many that training began with.
@@ -68,7 +71,6 @@ loss() { # BASE ADAPTER SET NAME [AGAINST]
 }
 
 losses() {
-    head -n "$last" "$train" >"$out/train-first.jsonl"
     for set in train validation; do
         for name in imported channel float; do
             loss $name "" $set without

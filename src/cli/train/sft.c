@@ -110,10 +110,14 @@ static void show(void *context, const ew_sft_report *report) {
 
 static void describe(const run *r) {
     const ew_network *network = r->base.network;
+    size_t n_tokens = 0, n_targets = 0;
+    for (size_t i = 0; i < r->n; i++) { /* the examples for validation stand behind these */
+        n_tokens += r->examples.data.examples[i].length;
+        n_targets += r->examples.data.examples[i].n_targets;
+    }
     printf("%s: %zu %s trained; %zu examples, %zu tokens, %zu of them targets; %zu for validation; products by %s\n",
            r->base.path, network->parameters.total, network->dense ? "weights are" : "values of the adapter are", r->n,
-           r->examples.data.n_tokens, r->examples.data.n_targets, r->n_validation,
-           ew_products_name((ew_products_kind)r->asked->products));
+           n_tokens, n_targets, r->n_validation, ew_products_name((ew_products_kind)r->asked->products));
     fflush(stdout);
 }
 
