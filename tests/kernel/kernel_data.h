@@ -14,7 +14,7 @@ enum {
     DATA_DENORMAL, /* below the normal range */
     DATA_HUGE,     /* close to the end of the range */
     DATA_ZERO,
-    DATA_WIDE, /* softmax weights from 1 down to nothing */
+    DATA_WIDE,    /* softmax weights from 1 down to nothing */
     DATA_LARGEST, /* one magnitude everywhere, so that every code is the largest */
     N_DATA_KINDS
 };
