@@ -87,8 +87,8 @@ static void notice_thinking(const ew_candidate *chosen) {
     }
 }
 
-void ew_mode_notice(const ew_policy_arguments *arguments, bool has_adapter, const ew_answer_result *result) {
-    if (result->no_switcher && (arguments->think_given || has_adapter)) {
+void ew_mode_notice(bool wanted, const ew_answer_result *result) {
+    if (result->no_switcher && wanted) {
         fprintf(stderr, "edgewise: there is no switcher to ask (--switcher), so --think auto is off\n");
     }
 }

@@ -28,8 +28,8 @@ void ew_answer_output_end(ew_answer_output *output, const ew_answer_result *resu
 /* Says on stderr what the reader of the text alone would not know: old messages left out, an answer that was cut. */
 void ew_answer_notices(const ew_answer_result *result);
 
-/* Says that auto was off for want of a switcher, to those who asked for auto or gave an adapter. */
-void ew_mode_notice(const ew_policy_arguments *arguments, bool has_adapter, const ew_answer_result *result);
+/* Says that auto was off for want of a switcher, to those who wanted it: who asked for auto or gave an adapter. */
+void ew_mode_notice(bool wanted, const ew_answer_result *result);
 
 /* One line on stderr: mode, p, tokens, streams agreed, times, joules. */
 void ew_answer_line(const ew_answer_output *output, const ew_answer_result *result);

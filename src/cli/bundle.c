@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "cli/bundle_arguments.h"
 #include "cli/cli.h"
+#include "cli/output_check.h"
 #include "format/bundle.h"
 #include "model/adapter.h"
 #include "reason/heads.h"
@@ -77,6 +78,9 @@ static ew_status add_adapter(packing *p, size_t index, ew_error *error) {
     }
     ew_status status = keep_text(p, "%s%s", "adapter.", label, &name, error);
     if (status == EW_OK) {
+        status = ew_cli_check_output(p->asked->output, &path, 1, error);
+    }
+    if (status == EW_OK) {
         status = ew_adapter_load(p->model, path, NULL, &adapter, error);
     }
     if (status == EW_OK) {
@@ -120,7 +124,11 @@ static ew_status add_verifier(packing *p, ew_error *error) {
 
 static ew_status pack(packing *p, ew_error *error) {
     const request *asked = p->asked;
-    ew_status status = ew_model_open(asked->base, NULL, &p->model, error);
+    const char *const inputs[] = {asked->base, asked->switcher, asked->verifier};
+    ew_status status = ew_cli_check_output(asked->output, inputs, 3, error);
+    if (status == EW_OK) {
+        status = ew_model_open(asked->base, NULL, &p->model, error);
+    }
     for (size_t i = 0; status == EW_OK && i < asked->adapters.count; i++) {
         status = add_adapter(p, i, error);
     }

@@ -78,7 +78,7 @@ static void note_answer(chat *here, const ew_answer_output *output, ew_answer_re
     }
     here->n_dropped = dropped;
     if (!here->said_mode) {
-        ew_mode_notice(&here->arguments, here->engine.adapter != NULL, result);
+        ew_mode_notice(here->arguments.think_given || here->engine.adapter, result);
     }
     here->said_mode |= result->no_switcher;
     ew_answer_notices(result);

@@ -1,6 +1,7 @@
 /* edgewise eval: how many problems of a file a policy gets right, and at what cost; and what earlier results say. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "cli/answer_output.h"
 #include "cli/bundle_arguments.h"
 #include "cli/cli.h"
 #include "cli/eval_compare.h"
@@ -28,6 +29,7 @@ typedef struct evaluation {
     json_t *policy_json;
     ew_eval_summary summary;
     size_t n_left_out;
+    bool said_mode;
 } evaluation;
 
 /* ---- One problem ---- */
@@ -100,6 +102,10 @@ static ew_status take_problem(void *context, const ew_source *source, const ew_p
     bool answered;
     ew_status status =
         ew_problem_ask(source, e->asked->reply.system, problem, &e->policy, &result, &answered, error);
+    if (answered && !e->said_mode) {
+        ew_mode_notice(e->asked->arguments.think_given || e->asked->engine.adapter, &result);
+        e->said_mode = true;
+    }
     if (status == EW_OK && answered) {
         status = add_result(e, problem, &result, lines, error);
     }

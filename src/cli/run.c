@@ -48,7 +48,7 @@ static ew_status answer(request *asked, const ew_message *messages, size_t n_mes
         status = ew_json_print(ew_answer_json(&output, prompt, result), error);
     }
     if (status == EW_OK && !ferror(stdout)) {
-        ew_mode_notice(&asked->policy, asked->engine.adapter != NULL, result);
+        ew_mode_notice(asked->policy.think_given || asked->engine.adapter, result);
         ew_answer_notices(result);
         ew_answer_line(&output, result);
     }

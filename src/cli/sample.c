@@ -1,5 +1,6 @@
 /* edgewise sample: several replies to each problem of a file, graded, one JSON line each. */
 #include "base/file.h"
+#include "cli/answer_output.h"
 #include "cli/bundle_arguments.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
@@ -29,6 +30,7 @@ typedef struct run_state {
     request *asked;
     ew_policy policy;
     totals totals;
+    bool said_mode;
 } run_state;
 
 /* ---- One sample ---- */
@@ -117,6 +119,10 @@ static ew_status sample(void *context, const ew_source *source, const ew_problem
     bool answered;
     ew_status status =
         ew_problem_ask(source, asked->reply.system, problem, &state->policy, &result, &answered, error);
+    if (answered && !state->said_mode) {
+        ew_mode_notice(asked->engine.adapter, &result);
+        state->said_mode = true;
+    }
     for (size_t i = 0; status == EW_OK && i < result.n_candidates; i++) {
         status = add_line(state, problem, &result.candidates[i], i, result.thinks, lines, error);
     }

@@ -53,6 +53,22 @@ ew_status ew_train_save(const char *path, const ew_parameters *parameters, const
     return ew_safetensors_writer_commit(&writer, error);
 }
 
+/* Says the first of the settings, parted by semicolons, that is not the same. */
+static ew_status fail_settings(const char *path, const char *then, const char *now, ew_error *error) {
+    size_t a = 0, b = 0;
+    for (;; then += a + 1, now += b + 1) {
+        a = strcspn(then, ";");
+        b = strcspn(now, ";");
+        if (a != b || memcmp(then, now, a) != 0 || then[a] == '\0' || now[b] == '\0') {
+            break;
+        }
+    }
+    then += *then == ' ';
+    now += *now == ' ';
+    return ew_fail(error, EW_ERROR_FORMAT, "%s was started with other settings or data: %.*s then, %.*s now", path,
+                   (int)strcspn(then, ";"), then, (int)strcspn(now, ";"), now);
+}
+
 static ew_status check_metadata(const ew_safetensors *file, const ew_parameters *parameters, ew_train_state *state,
                                 ew_error *error) {
     const char *path = ew_safetensors_path(file), *found = ew_safetensors_metadata(file, "kind");
@@ -63,8 +79,7 @@ static ew_status check_metadata(const ew_safetensors *file, const ew_parameters 
         return ew_fail(error, EW_ERROR_FORMAT, "%s is no training state of this version", path);
     }
     if (strcmp(settings, state->settings) != 0) {
-        return ew_fail(error, EW_ERROR_FORMAT, "%s was started with other settings: %s; now: %s", path, settings,
-                       state->settings);
+        return fail_settings(path, settings, state->settings, error);
     }
     state->step = strtoull(step, &end, 10);
     if (*end != '\0' || end == step) {

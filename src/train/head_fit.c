@@ -261,6 +261,9 @@ static ew_status train(fitting *f, ew_head_report *report, ew_error *error) {
     begin(f);
     for (size_t i = 0; i < o->n_epochs; i++) {
         double loss = 0.0;
+        if (o->cancel && *o->cancel) {
+            return ew_fail(error, EW_ERROR_CANCELLED, "cancelled after epoch %zu", i);
+        }
         ew_status status = epoch(f, i, &step, &schedule, error);
         if (status == EW_OK) {
             status = part_loss(f, VALIDATION, &loss, error);

@@ -10,6 +10,8 @@
 #include "train/measures.h"
 #include "train/parameters.h"
 
+#include <signal.h>
+
 typedef struct ew_head_samples {
     size_t n, d_model;
     float *x;          /* [n][d_model] */
@@ -55,10 +57,11 @@ typedef struct ew_head_fit_options {
     size_t n_epochs; /* passes over the training part; the best one by the validation loss is kept */
     size_t batch;    /* samples a step */
     double rate, weight_decay, noise, dropout;
-    uint64_t seed; /* of split, order, noise, dropout and beginning */
+    uint64_t seed;                       /* of split, order, noise, dropout and beginning */
+    const volatile sig_atomic_t *cancel; /* may be NULL; not 0: EW_ERROR_CANCELLED is returned soon */
 } ew_head_fit_options;
 #define EW_HEAD_FIT_INIT                                                                                               \
-    { 8, 60, 64, 1e-3, 0.01, 0.5, 0.2, 0 }
+    { 8, 60, 64, 1e-3, 0.01, 0.5, 0.2, 0, NULL }
 
 typedef struct ew_head_report {
     size_t n_train, n_validation, n_test, n_right_test, n_problems_test;

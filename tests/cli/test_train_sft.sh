@@ -82,7 +82,9 @@ interrupted
 interrupted --resume
 [ "$(jq -s 'first.step > 1' "$work/log")" = true ] || problem "resumed at the beginning: $(head -n 1 "$work/log")"
 code 1 train sft "$model" "$work/data.jsonl" -o "$work/long.gguf" --rank 2 --epochs 9999 --resume
-has "$err" "other settings"
+has "$err" "epochs 10000 then, epochs 9999 now"
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/long.gguf" --rank 2 --epochs 10000 --prompt-weight 0.5 --resume
+has "$err" "data"
 
 # On float weights, without the mask, some layers, as a PEFT folder.
 code 0 train sft "$folder" "$work/data.jsonl" -o "$work/peft" --unmasked --targets q,down --rank 2 --epochs 1 -t 1
@@ -108,4 +110,20 @@ code 1 train sft "$model" "$work/bad.jsonl" -o "$work/x"
 code 1 train sft "$model" "$work/data.jsonl" -o "$work/x" --validation-last 9
 has "$err" "none is left"
 code 1 train sft "$work/nothing" "$work/data.jsonl" -o "$work/x"
+
+# What cannot be written, or would be lost, is said before the first step.
+code 1 train sft "$model" "$work/data.jsonl" -o "$model"
+has "$err" "would be overwritten"
+code 1 train loss "$model" "$work/data.jsonl" -o "$work/data.jsonl"
+has "$err" "would be overwritten"
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/no such folder/x.gguf"
+has "$err" "no such folder"
+code 2 train sft "$model" "$work/data.jsonl" -o "$work/x" --storage int8
+has "$err" "int8"
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/long.gguf"
+has "$err" "add --resume"
+code 0 train sft "$model" "$work/data.jsonl" -o "$work/slash/" --epochs 1 --save-every 1 -t 1
+[ -s "$work/slash/adapter_model.safetensors" ] || problem "no folder of a name with a slash"
+code 1 train sft "$model" "$work/data.jsonl" -o "$work/logged.gguf" --epochs 1 -t 1 --log /dev/full
+has "$err" "not whole"
 finish

@@ -2,6 +2,8 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "cli/engine.h"
+#include "cli/interrupt.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/train/train.h"
 #include "train/head_features.h"
@@ -118,10 +120,15 @@ static ew_status train(request *asked, const char *model, const char *data, ew_e
     ew_head_samples samples = {0};
     ew_head head = {0};
     ew_head_report report = {0};
-    ew_status status = ew_engine_open(&asked->engine, model, true, error);
+    const char *const inputs[] = {model, data, asked->test};
+    ew_status status = ew_cli_check_output(asked->output, inputs, 3, error);
+    if (status == EW_OK) {
+        status = ew_engine_open(&asked->engine, model, true, error);
+    }
     if (status == EW_OK) {
         status = read_all(asked, data, &samples, error);
     }
+    asked->fit.cancel = &ew_interrupted;
     if (status == EW_OK) {
         status = ew_head_fit(asked->kind, &samples, &asked->fit, &head, &report, error);
     }

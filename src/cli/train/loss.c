@@ -4,6 +4,7 @@
 #include "base/statistics.h"
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/train/examples.h"
 #include "cli/train/train.h"
@@ -206,7 +207,11 @@ static ew_status prepare(run *r, ew_error *error) {
     ew_train_base_options base = {
         .float_weights = a->float_weights, .chat_template = a->chat_template, .adapter = a->adapter};
     base.plan.modules[EW_LINEAR_Q] = (ew_lora_module){1, 1};
-    ew_status status = a->against ? ew_json_read_lines(a->against, take_other, r, error) : EW_OK;
+    const char *const inputs[] = {a->base, a->data, a->against, a->adapter};
+    ew_status status = a->output ? ew_cli_check_output(a->output, inputs, 4, error) : EW_OK;
+    if (status == EW_OK && a->against) {
+        status = ew_json_read_lines(a->against, take_other, r, error);
+    }
     if (status == EW_OK) {
         status = ew_train_base_open(a->base, &base, &r->base, error);
     }

@@ -1,16 +1,21 @@
 /* edgewise train sft: adapters, or all weights, from examples of replies. */
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "cli/interrupt.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/train/examples.h"
 #include "cli/train/train.h"
 #include "train/output.h"
 #include "train/sft.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the command line asks for. */
 typedef struct request {
@@ -123,21 +128,52 @@ static void describe(const run *r) {
 
 /* ---- The run ---- */
 
+static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
+
+/* All that is learned from, as the trainer sees it: the tokens, what each counts, and where the adapter begins. */
+static void hash_data(const run *r, char hex[65]) {
+    ew_sha256 hash;
+    ew_sha256_begin(&hash);
+    for (size_t i = 0; i < r->n; i++) {
+        const ew_train_sequence *sequence = &r->examples.sequences[i];
+        const uint64_t sizes[] = {sequence->n, sequence->prompt_length};
+        ew_sha256_add(&hash, sizes, sizeof sizes);
+        ew_sha256_add(&hash, sequence->ids, sequence->n * sizeof *sequence->ids);
+        ew_sha256_add(&hash, sequence->weights, sequence->n * sizeof *sequence->weights);
+    }
+    ew_sha256_end_hex(&hash, hex);
+}
+
 /* Everything that decides the weights but the thread count: a run is resumed with the same. */
-static void describe_settings(const run *r, ew_buffer *text) {
+static ew_status describe_settings(const run *r, ew_buffer *text, ew_error *error) {
     const request *a = r->asked;
+    const ew_train_base *base = &r->base;
+    const ew_checkpoint *checkpoint = base->model ? base->model->checkpoint : base->checkpoint;
+    char source[65] = "a configuration", data[65]; /* weights that begin at random have no other source */
+    ew_status status = checkpoint ? ew_checkpoint_source_fingerprint(checkpoint, source, error) : EW_OK;
+    if (status != EW_OK) {
+        return status;
+    }
+    hash_data(r, data);
+    ew_buffer_append_format(text, "base %s; weights %s; data %s (%zu examples); %s; rank %zu; alpha %g; rslora %d; ",
+                            source,
+                            a->float_weights ? "as floats"
+                            : base->model    ? base->model->file.weights_fingerprint
+                                             : "of a folder",
+                            data, r->n,
+                            a->full       ? (a->from_nothing ? "from nothing" : "full")
+                            : a->unmasked ? "unmasked"
+                                          : "masked",
+                            a->rank, a->alpha, a->rslora);
     ew_buffer_append_format(
         text,
-        "base %s, data %s (%zu examples, %zu tokens), %s, rank %zu, alpha %g, rslora %d, targets %s, dropout %g, "
-        "epochs %zu, steps %zu, batch %zu, batch tokens %zu, rate %.17g, schedule %d, warmup %g, decay %g, "
-        "min ratio %g, weight decay %g, betas %g %g, epsilon %g, clip %g, pack %zu, products %s, seed %llu",
-        a->base, a->data, r->n, r->examples.data.n_tokens,
-        a->full       ? (a->from_nothing ? "from nothing" : "full")
-        : a->unmasked ? "unmasked"
-                      : "masked",
-        a->rank, a->alpha, a->rslora, a->targets ? a->targets : "all", a->dropout, a->epochs, a->steps, a->batch,
-        a->batch_tokens, a->rate, a->schedule, a->warmup, a->decay, a->min_ratio, a->weight_decay, a->beta1, a->beta2,
-        a->epsilon, a->clip, a->pack_rows, ew_products_options[a->products], (unsigned long long)a->seed);
+        "targets %s; dropout %g; epochs %zu; steps %zu; batch %zu; batch tokens %zu; rate %.15g; schedule %s; "
+        "warmup %g; decay %g; min ratio %g; weight decay %g; betas %g %g; epsilon %g; clip %g; pack %zu; "
+        "products %s; seed %llu",
+        a->targets ? a->targets : "all", a->dropout, a->epochs, a->steps, a->batch, a->batch_tokens, a->rate,
+        schedules[a->schedule], a->warmup, a->decay, a->min_ratio, a->weight_decay, a->beta1, a->beta2, a->epsilon,
+        a->clip, a->pack_rows, ew_products_options[a->products], (unsigned long long)a->seed);
+    return text->failed ? ew_fail_memory(error, 0, "the settings") : EW_OK;
 }
 
 static ew_status write_weights(const run *r, const char *path, ew_error *error) {
@@ -149,12 +185,17 @@ static ew_status write_weights(const run *r, const char *path, ew_error *error) 
     return ew_train_write_adapter(&r->base, !a->unmasked, storages[a->storage], path, error);
 }
 
+static bool is_gguf(const char *path) {
+    size_t length = strlen(path), extension = strlen(".gguf");
+    return length > extension && strcmp(path + length - extension, ".gguf") == 0;
+}
+
 /* OUT-step-N beside OUT: of a file, before its extension. */
 static ew_status keep(void *context, uint64_t step, ew_error *error) {
     const run *r = context;
     const char *output = r->asked->output;
     size_t length = strlen(output), extension = strlen(".gguf");
-    bool file = length > extension && strcmp(output + length - extension, ".gguf") == 0;
+    bool file = is_gguf(output);
     ew_buffer path = {0};
     ew_buffer_append_format(&path, "%.*s-step-%llu%s", (int)(file ? length - extension : length), output,
                             (unsigned long long)step, file ? ".gguf" : "");
@@ -200,14 +241,13 @@ static ew_sft_options sft_options(run *r, const char *settings) {
 
 static ew_status train(run *r, ew_error *error) {
     ew_buffer settings = {0};
-    describe_settings(r, &settings);
-    if (settings.failed) {
-        return ew_fail_memory(error, 0, "the settings");
-    }
+    ew_status status = describe_settings(r, &settings, error);
     ew_sft_options options = sft_options(r, settings.data);
     const ew_train_sequence *sequences = r->examples.sequences;
-    ew_status status =
-        ew_sft_run(r->base.network, r->trainer, sequences, r->n, sequences + r->n, r->n_validation, &options, error);
+    if (status == EW_OK) {
+        status = ew_sft_run(r->base.network, r->trainer, sequences, r->n, sequences + r->n, r->n_validation, &options,
+                            error);
+    }
     if (r->bar.total > 0) {
         ew_progress_end(&r->bar);
     }
@@ -220,7 +260,24 @@ static ew_status open_log(run *r, ew_error *error) {
         return EW_OK;
     }
     r->log = fopen(r->asked->log, r->asked->resume ? "a" : "w");
-    return r->log ? EW_OK : ew_fail(error, EW_ERROR_IO, "cannot write %s", r->asked->log);
+    return r->log ? EW_OK : ew_fail(error, EW_ERROR_IO, "cannot write %s: %s", r->asked->log, strerror(errno));
+}
+
+/* What stands in the way of writing is told before the work, not after it. */
+static ew_status check_outputs(const run *r, ew_error *error) {
+    const request *a = r->asked;
+    const char *const inputs[] = {a->base, a->data, a->validation_path};
+    ew_status status = ew_cli_check_output(a->output, inputs, 3, error);
+    if (status == EW_OK && a->log) {
+        status = ew_cli_check_output(a->log, inputs, 3, error);
+    }
+    if (status == EW_OK && !a->resume && access(r->checkpoint, F_OK) == 0) {
+        status =
+            ew_fail(error, EW_ERROR_ARGUMENT,
+                    "%s is there, of a run that did not end: add --resume to go on with it, or remove it to begin anew",
+                    r->checkpoint);
+    }
+    return status;
 }
 
 static ew_status prepare(run *r, const ew_train_base_options *options, ew_error *error) {
@@ -231,7 +288,10 @@ static ew_status prepare(run *r, const ew_train_base_options *options, ew_error 
     if (path.failed) {
         return ew_fail_memory(error, strlen(a->output), "a file name");
     }
-    ew_status status = ew_train_base_open(a->base, options, &r->base, error);
+    ew_status status = check_outputs(r, error);
+    if (status == EW_OK) {
+        status = ew_train_base_open(a->base, options, &r->base, error);
+    }
     if (status == EW_OK) {
         status = ew_train_check_output(&r->base, a->output, error);
     }
@@ -282,8 +342,9 @@ static int run_all(const request *asked, const ew_train_base_options *options) {
         fprintf(stderr, "edgewise: %s, and saved in %s; --resume goes on\n", error.message, r.checkpoint);
     }
     int exit_code = status == EW_OK ? EW_EXIT_OK : ew_cli_fail(&error);
-    if (r.log && fclose(r.log) != 0 && exit_code == EW_EXIT_OK) {
-        fprintf(stderr, "edgewise: cannot write %s\n", asked->log);
+    bool log_failed = r.log && ferror(r.log);
+    if (((r.log && fclose(r.log) != 0) || log_failed) && exit_code == EW_EXIT_OK) {
+        fprintf(stderr, "edgewise: %s is not whole: it could not be written\n", asked->log);
         exit_code = EW_EXIT_ERROR;
     }
     ew_trainer_close(r.trainer);
@@ -326,13 +387,24 @@ static void fill_defaults(request *a) {
     a->dropout = a->dropout_given ? a->dropout : a->full ? 0 : 0.1;
 }
 
+/* `folder/` as `folder`, since OUT.checkpoint stands beside OUT. A name too long for a path is left to fail as it is. */
+static void strip_slashes(char *stripped, size_t size, const char **path) {
+    size_t length = strlen(*path);
+    if (length < size && length > 1 && (*path)[length - 1] == '/') {
+        memcpy(stripped, *path, length + 1);
+        while (length > 1 && stripped[length - 1] == '/') {
+            stripped[--length] = '\0';
+        }
+        *path = stripped;
+    }
+}
+
 static const char examples[] =
     "  edgewise train sft smollm2.gguf gsm8k.jsonl -o gsm8k.gguf --epochs 1 --batch 16 --validation-last 500\n"
     "  edgewise train sft smollm2.gguf data.jsonl -o adapter/ --unmasked --rank 128\n"
     "  edgewise train sft folder/ data.jsonl -o model/ --from-nothing --lr 1.8e-3 --batch-tokens 4096 --schedule "
     "constant\n";
 
-static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
 static const char *const storages[] = {"f32", "f16", "int8", NULL};
 static int weight;
 static request given = {
@@ -423,6 +495,7 @@ static const ew_command command = {
 int ew_cli_train_sft(int argc, char **argv) {
     const char *positionals[2];
     int exit_code;
+    char output[PATH_MAX];
     request *a = &given;
     if (!ew_arguments_parse(&command, argc, argv, positionals, &exit_code)) {
         return exit_code;
@@ -434,6 +507,10 @@ int ew_cli_train_sft(int argc, char **argv) {
         return ew_usage_error(&command, "say where to write the result: -o OUT");
     }
     fill_defaults(a);
+    strip_slashes(output, sizeof output, &a->output);
+    if (!a->full && strcmp(storages[a->storage], "int8") == 0 && !is_gguf(a->output)) {
+        return ew_usage_error(&command, "--storage int8 is for GGUF files, and %s will be a PEFT folder", a->output);
+    }
     if (a->full && (a->unmasked || a->adapter || a->float_weights)) {
         return ew_usage_error(&command, "--full trains all weights: it goes with no adapter and no option of one");
     }

@@ -1,6 +1,7 @@
 /* edgewise train tokenizer: a byte-level BPE from texts. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/train/train.h"
 #include "train/tokenizer_learn.h"
@@ -61,7 +62,10 @@ static ew_status learn(const request *asked, ew_tokenizer_learner *learner, ew_e
                                       .added = asked->added.items,
                                       .n_added = asked->added.count};
     ew_buffer tokenizer = {0}, config = {0};
-    ew_status status = ew_tokenizer_learner_open(&options, learner, error);
+    ew_status status = ew_cli_check_output(asked->output, asked->texts, asked->n_texts, error);
+    if (status == EW_OK) {
+        status = ew_tokenizer_learner_open(&options, learner, error);
+    }
     for (size_t i = 0; status == EW_OK && i < asked->n_texts; i++) {
         status = ew_tokenizer_learner_add_file(learner, asked->texts[i], error);
     }
