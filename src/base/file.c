@@ -133,7 +133,7 @@ static ew_status open_output(const char *path, ew_output *output, ew_error *erro
     memcpy(output->temporary + length, suffix, sizeof suffix);
     int fd = mkostemp(output->temporary, O_CLOEXEC);
     if (fd < 0) {
-        ew_status status = fail_system(error, "write beside", path);
+        ew_status status = fail_system(error, "make a temporary file beside", path);
         free(output->temporary);
         output->temporary = NULL;
         ew_output_abandon(output);

@@ -47,13 +47,19 @@ static int task_named(const char *name) {
     return -1;
 }
 
+/* One line each, and no orders to the terminal, whatever the file holds. */
+static void print_plain(const char *text) {
+    for (const char *c = text; *c; c++) {
+        putchar((unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c);
+    }
+}
+
 static void print_line(const char *id, const ew_grade_result *result) {
-    printf("%-5s  %s", ew_verdict_names[result->verdict], id);
+    printf("%-5s  ", ew_verdict_names[result->verdict]);
+    print_plain(id);
     if (result->answer) {
         fputs("  ", stdout);
-        for (const char *c = result->answer; *c; c++) { /* one line each, whatever the answer holds */
-            putchar((unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c);
-        }
+        print_plain(result->answer);
     }
     putchar('\n');
 }
@@ -69,8 +75,8 @@ static ew_status print_json(const json_t *id, const ew_grade_result *result, ew_
     return ew_json_print(object, error);
 }
 
-static ew_status report(const grade_request *asked, const json_t *object, const ew_grade_result *result,
-                        size_t line, ew_error *error) {
+static ew_status report(const grade_request *asked, const json_t *object, const ew_grade_result *result, size_t line,
+                        ew_error *error) {
     char number[32];
     bool missing;
     const json_t *id = json_object_get(object, "id");
@@ -85,11 +91,9 @@ static ew_status report(const grade_request *asked, const json_t *object, const 
 }
 
 /* Grades what a line's object says; errors name the line. */
-static ew_status grade_object(const grade_request *asked, const json_t *object, totals *totals,
-                              ew_error *error) {
+static ew_status grade_object(const grade_request *asked, const json_t *object, totals *totals, ew_error *error) {
     bool no_reply, no_answer, no_gold, no_task, bare;
-    char *reply = member_text(object, "reply", &no_reply),
-         *answer = member_text(object, "answer", &no_answer);
+    char *reply = member_text(object, "reply", &no_reply), *answer = member_text(object, "answer", &no_answer);
     char *gold = member_text(object, "gold", &no_gold), *task = member_text(object, "task", &no_task);
     ew_grade_options options = {
         .size = sizeof options, .task = (ew_grade_task)asked->task, .tolerance = asked->tolerance};
@@ -98,17 +102,16 @@ static ew_status grade_object(const grade_request *asked, const json_t *object, 
     int named = task && !no_task ? task_named(task) : asked->task;
     bare = no_reply;
     if (!reply || !answer || !gold || !task) {
-        status = ew_fail(error, EW_ERROR_FORMAT,
-                         "%s line %zu: reply, answer, gold and task must be strings (or numbers)",
-                         asked->path, totals->lines);
+        status =
+            ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: reply, answer, gold and task must be strings (or numbers)",
+                    asked->path, totals->lines);
     } else if (no_gold || (!json_object_get(object, "reply") && !json_object_get(object, "answer"))) {
-        status = ew_fail(error, EW_ERROR_FORMAT,
-                         "%s line %zu: an object with gold and with reply or answer is needed", asked->path,
-                         totals->lines);
+        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: an object with gold and with reply or answer is needed",
+                         asked->path, totals->lines);
     } else if (named < 0) {
-        status = ew_fail(error, EW_ERROR_FORMAT,
-                         "%s line %zu: unknown task \"%s\"; auto, math, list and choice are known",
-                         asked->path, totals->lines, task);
+        status =
+            ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: unknown task \"%s\"; auto, math, list and choice are known",
+                    asked->path, totals->lines, task);
     } else if (!no_reply || !no_answer) {
         options.task = (ew_grade_task)named;
         options.bare = bare;
@@ -135,8 +138,8 @@ static ew_status grade_line(const grade_request *asked, const char *line, size_t
     json_t *object = json_loadb(line, length, 0, &problem);
     ew_status status;
     if (!object || !json_is_object(object)) {
-        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: not a JSON object%s%s", asked->path,
-                         totals->lines, object ? "" : ": ", object ? "" : problem.text);
+        status = ew_fail(error, EW_ERROR_FORMAT, "%s line %zu: not a JSON object%s%s", asked->path, totals->lines,
+                         object ? "" : ": ", object ? "" : problem.text);
     } else {
         status = grade_object(asked, object, totals, error);
     }
@@ -155,8 +158,8 @@ static ew_status grade_stream(const grade_request *asked, FILE *file, totals *to
         status = grade_line(asked, line, (size_t)length, totals, error);
     }
     if (status == EW_OK && !feof(file)) {
-        status = ew_fail(error, errno == ENOMEM ? EW_ERROR_MEMORY : EW_ERROR_IO, "cannot read %s: %s",
-                         asked->path, strerror(errno));
+        status = ew_fail(error, errno == ENOMEM ? EW_ERROR_MEMORY : EW_ERROR_IO, "cannot read %s: %s", asked->path,
+                         strerror(errno));
     }
     free(line);
     return status;
@@ -184,8 +187,7 @@ int ew_cli_grade(int argc, char **argv) {
     grade_request asked = {.path = NULL};
     const char *positionals[1];
     const ew_option options[] = {
-        {"json", 0, EW_OPTION_FLAG, &asked.json,
-         .help = "print one JSON object a line: id, verdict, answer, normal"},
+        {"json", 0, EW_OPTION_FLAG, &asked.json, .help = "print one JSON object a line: id, verdict, answer, normal"},
         {"task", 0, EW_OPTION_CHOICE, &asked.task, .help = "how to read answers, where a line does not say",
          .choices = task_names},
         {"tolerance", 0, EW_OPTION_NUMBER, &asked.tolerance, .argument = "T",

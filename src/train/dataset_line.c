@@ -371,7 +371,10 @@ static ew_status add_object(line_reader *reader, const json_t *object, ew_error 
         status = add_text(reader, text, &tokens, error);
     } else {
         status = DROP(reader, EW_DROP_FORM, "%s: none of input_ids, messages, conversations and problem%s is there",
-                      reader->where, reader->options->plain_text ? ", and no text" : "");
+                      reader->where,
+                      reader->options->plain_text ? ", and no text"
+                      : text                      ? " (--plain-text takes lines of text)"
+                                                  : "");
     }
     ew_tokens_free(&tokens);
     return status;
