@@ -1,5 +1,6 @@
 #include "train/products.h"
 #include "kernel/kernel.h"
+#include "train/openblas.h"
 
 #if defined(__x86_64__) && !defined(EW_TRAIN_DOUBLE)
 #define HAS_TILES 1
@@ -20,7 +21,7 @@ ew_status ew_products_check(ew_products_kind kind, ew_error *error) {
 }
 
 const char *ew_products_name(ew_products_kind kind) {
-    return kind == EW_PRODUCTS_BF16X3 ? "BF16x3 in AMX tiles" : openblas_get_corename();
+    return kind == EW_PRODUCTS_BF16X3 ? "BF16x3 in AMX tiles" : ew_openblas_kernel();
 }
 
 size_t ew_products_space(ew_products_kind kind) {
@@ -33,10 +34,10 @@ size_t ew_products_space(ew_products_kind kind) {
 }
 
 static void multiply_by_cblas(const ew_product *p) {
-    EW_REAL_GEMM(CblasRowMajor, p->a_transposed ? CblasTrans : CblasNoTrans,
-                 p->b_transposed ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)p->k, p->alpha,
-                 p->a.values, (blasint)p->a.stride, p->b.values, (blasint)p->b.stride, p->beta, p->c,
-                 (blasint)p->c_stride);
+    ew_openblas_gemm()(CblasRowMajor, p->a_transposed ? CblasTrans : CblasNoTrans,
+                       p->b_transposed ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)p->k,
+                       p->alpha, p->a.values, (blasint)p->a.stride, p->b.values, (blasint)p->b.stride, p->beta, p->c,
+                       (blasint)p->c_stride);
 }
 
 void ew_multiply_matrices(void *space, const ew_product *product) {

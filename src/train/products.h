@@ -36,7 +36,7 @@ const char *ew_products_name(ew_products_kind kind);
 /* Bytes that a thread's products need to work in; 0: none. */
 size_t ew_products_space(ew_products_kind kind);
 
-/* `space`: ew_products_space bytes at a multiple of 64; NULL: CBLAS. */
+/* `space`: ew_products_space bytes at a multiple of 64; NULL: CBLAS, which ew_openblas_load has loaded. */
 void ew_multiply_matrices(void *space, const ew_product *product);
 
 /* ---- Tiles, for x86-64 in float ---- */

@@ -3,24 +3,16 @@
 #ifndef EW_TRAIN_REAL_H
 #define EW_TRAIN_REAL_H
 
-#include <cblas.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #ifdef EW_TRAIN_DOUBLE
 typedef double real;
-#define EW_REAL_GEMM cblas_dgemm
 #define EW_REAL_SQRT sqrt
 #else
 typedef float real;
-#define EW_REAL_GEMM cblas_sgemm
 #define EW_REAL_SQRT sqrtf
 #endif
-
-/* OpenBLAS without threads of its own. */
-static inline void ew_blas_one_thread(void) {
-    openblas_set_num_threads(1);
-}
 
 #endif

@@ -1,5 +1,6 @@
 #include "train/train.h"
 #include "base/memory.h"
+#include "train/openblas.h"
 #include "train/pointwise.h"
 #include "train/worker.h"
 
@@ -55,9 +56,11 @@ ew_status ew_trainer_open(ew_network *network, const ew_trainer_options *options
     if (trainer->options.pack_rows == 0) {
         trainer->options.pack_rows = PACK_ROWS;
     }
-    ew_blas_one_thread(); /* workers are the threads */
     ew_pointwise_choose();
-    ew_status status = ew_pool_create(options->n_threads, prepare_thread, &trainer->pool, error);
+    ew_status status = ew_openblas_load(error);
+    if (status == EW_OK) {
+        status = ew_pool_create(options->n_threads, prepare_thread, &trainer->pool, error);
+    }
     if (status == EW_OK) {
         status = open_workers(trainer, error);
     }

@@ -3,6 +3,7 @@
 #include "support.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "train/openblas.h"
 #include "train/products.h"
 
 #include <math.h>
@@ -86,6 +87,8 @@ static void check_all(void *space, double tolerance) {
 
 static void test_cblas(void **state) {
     (void)state;
+    ew_error error;
+    assert_int_equal(ew_openblas_load(&error), EW_OK);
     check_all(NULL, sizeof(real) == sizeof(float) ? 1e-6 : 1e-15);
 }
 

@@ -1,9 +1,9 @@
 #include "cli/train/blas.h"
+#include "train/openblas.h"
 
-#include <cblas.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -12,7 +12,7 @@ static const char *better_kernel(void) {
     static const char *const old[] = {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Unknown"};
     bool is_old = false;
     for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
-        is_old |= strcasecmp(openblas_get_corename(), old[i]) == 0;
+        is_old |= strcasecmp(ew_openblas_kernel(), old[i]) == 0;
     }
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -27,7 +27,10 @@ static const char *better_kernel(void) {
 #endif
 
 void ew_blas_choose(char **argv) {
-    const char *kernel = getenv("OPENBLAS_CORETYPE") ? NULL : better_kernel();
+    ew_error error;                         /* told when a trainer opens */
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or it starts some when it is loaded */
+    bool loaded = ew_openblas_load(&error) == EW_OK;
+    const char *kernel = !loaded || getenv("OPENBLAS_CORETYPE") ? NULL : better_kernel();
     if (kernel && setenv("OPENBLAS_CORETYPE", kernel, 1) == 0) {
         execv("/proc/self/exe", argv); /* returns only where that cannot be: then it is the slow kernel */
     }
