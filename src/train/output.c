@@ -13,6 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+bool ew_train_is_file(const char *path) {
+    static const char extension[] = ".gguf";
+    size_t length = strlen(path), tail = sizeof extension - 1;
+    return length > tail && strcmp(path + length - tail, extension) == 0;
+}
+
 /* ---- Adapters ---- */
 
 #ifndef EW_TRAIN_DOUBLE
@@ -23,14 +29,9 @@ static ew_status header_tokens(const ew_train_base *base, ew_tokens *tokens, siz
     return ew_prompt_encode(base->chat, base->tokenizer, &question, 1, true, tokens, header, error);
 }
 
-static bool ends_in(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static ew_status write_lora(const ew_train_base *base, const ew_lora *lora, ew_adapter_storage storage,
                             const char *path, ew_error *error) {
-    return ends_in(path, ".gguf") ? ew_adapter_write_gguf(lora, &base->network->config, storage, path, error)
+    return ew_train_is_file(path) ? ew_adapter_write_gguf(lora, &base->network->config, storage, path, error)
                                   : ew_adapter_write_peft(lora, &base->network->config, storage, path, error);
 }
 
@@ -228,8 +229,7 @@ ew_status ew_train_write_model(const ew_train_base *base, bool bf16, const char 
 ew_status ew_train_check_output(const ew_train_base *base, const char *path, ew_error *error) {
     struct stat status;
     bool exists = stat(path, &status) == 0, folder = exists && S_ISDIR(status.st_mode);
-    size_t length = strlen(path);
-    bool gguf = !base->network->dense && length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+    bool gguf = !base->network->dense && ew_train_is_file(path);
     if (exists && folder == gguf) {
         return ew_fail(error, EW_ERROR_IO,
                        gguf ? "%s is a folder; a file is to be written there"

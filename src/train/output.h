@@ -4,6 +4,9 @@
 
 #include "train/base.h"
 
+/* Whether an adapter of this name is a GGUF file, NAME.gguf; else it is a PEFT folder. */
+bool ew_train_is_file(const char *path);
+
 /* Writes the adapters: a GGUF file if `path` ends in .gguf, else a PEFT folder. `masked`: with the tokens of the template's
  * reply header as invocation tokens. Files carry the fingerprints of the base. */
 ew_status ew_train_write_adapter(const ew_train_base *base, bool masked, ew_adapter_storage storage, const char *path,

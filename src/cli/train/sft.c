@@ -185,17 +185,12 @@ static ew_status write_weights(const run *r, const char *path, ew_error *error) 
     return ew_train_write_adapter(&r->base, !a->unmasked, storages[a->storage], path, error);
 }
 
-static bool is_gguf(const char *path) {
-    size_t length = strlen(path), extension = strlen(".gguf");
-    return length > extension && strcmp(path + length - extension, ".gguf") == 0;
-}
-
 /* OUT-step-N beside OUT: of a file, before its extension. */
 static ew_status keep(void *context, uint64_t step, ew_error *error) {
     const run *r = context;
     const char *output = r->asked->output;
     size_t length = strlen(output), extension = strlen(".gguf");
-    bool file = is_gguf(output);
+    bool file = ew_train_is_file(output);
     ew_buffer path = {0};
     ew_buffer_append_format(&path, "%.*s-step-%llu%s", (int)(file ? length - extension : length), output,
                             (unsigned long long)step, file ? ".gguf" : "");
@@ -508,7 +503,7 @@ int ew_cli_train_sft(int argc, char **argv) {
     }
     fill_defaults(a);
     strip_slashes(output, sizeof output, &a->output);
-    if (!a->full && strcmp(storages[a->storage], "int8") == 0 && !is_gguf(a->output)) {
+    if (!a->full && strcmp(storages[a->storage], "int8") == 0 && !ew_train_is_file(a->output)) {
         return ew_usage_error(&command, "--storage int8 is for GGUF files, and %s will be a PEFT folder", a->output);
     }
     if (a->full && (a->unmasked || a->adapter || a->float_weights)) {
