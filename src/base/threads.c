@@ -31,6 +31,7 @@ struct ew_pool {
     ew_task task;
     void *context;
     size_t n_items, chunk;
+    bool shrinking; /* chunks are larger while much is left */
 
     /* Apart from each other: these are what the threads fight over. */
     _Alignas(64) atomic_size_t next;
@@ -58,14 +59,25 @@ static void relax(void) {
 #endif
 }
 
+/* How many of the `left` items come next. */
+static size_t next_chunk(const ew_pool *pool, size_t left) {
+    size_t chunk = pool->chunk;
+    if (pool->shrinking) {
+        size_t share = left / (2 * pool->n_threads) / chunk * chunk;
+        chunk = share > chunk ? share : chunk;
+    }
+    return chunk < left ? chunk : left;
+}
+
 static void work(ew_pool *pool) {
-    for (;;) {
-        size_t begin = atomic_fetch_add_explicit(&pool->next, pool->chunk, memory_order_relaxed);
-        if (begin >= pool->n_items) {
-            return;
+    size_t begin = atomic_load_explicit(&pool->next, memory_order_relaxed);
+    while (begin < pool->n_items) {
+        size_t end = begin + next_chunk(pool, pool->n_items - begin);
+        if (atomic_compare_exchange_weak_explicit(&pool->next, &begin, end, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+            pool->task(pool->context, begin, end);
+            begin = atomic_load_explicit(&pool->next, memory_order_relaxed);
         }
-        size_t left = pool->n_items - begin;
-        pool->task(pool->context, begin, begin + (left < pool->chunk ? left : pool->chunk));
     }
 }
 
@@ -157,7 +169,7 @@ static void close_loop(ew_pool *pool) {
     }
 }
 
-void ew_pool_run(ew_pool *pool, size_t n_items, size_t chunk, ew_task task, void *context) {
+static void run_loop(ew_pool *pool, size_t n_items, size_t chunk, bool shrinking, ew_task task, void *context) {
     if (n_items == 0) {
         return;
     }
@@ -172,12 +184,21 @@ void ew_pool_run(ew_pool *pool, size_t n_items, size_t chunk, ew_task task, void
     pool->context = context;
     pool->n_items = n_items;
     pool->chunk = chunk;
+    pool->shrinking = shrinking;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     uint64_t generation = atomic_load(&pool->state) / GENERATION + 1;
     atomic_store(&pool->state, generation * GENERATION | OPEN);
     wake_workers(pool);
     work(pool);
     close_loop(pool);
+}
+
+void ew_pool_run(ew_pool *pool, size_t n_items, size_t chunk, ew_task task, void *context) {
+    run_loop(pool, n_items, chunk, false, task, context);
+}
+
+void ew_pool_run_shrinking(ew_pool *pool, size_t n_items, size_t least, ew_task task, void *context) {
+    run_loop(pool, n_items, least, true, task, context);
 }
 
 /* Workers take no signals: those are for the program's own threads, which may be waiting to be interrupted. */

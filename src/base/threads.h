@@ -30,4 +30,8 @@ size_t ew_pool_size(const ew_pool *pool);
  * runs in the caller. */
 void ew_pool_run(ew_pool *pool, size_t n_items, size_t chunk, ew_task task, void *context);
 
+/* The same in chunks that shrink: large ones while much is left, because each begins cold, small ones at the end, so that
+ * threads end together though one core may be slower. All but the last have a multiple of `least` items (at least 1). */
+void ew_pool_run_shrinking(ew_pool *pool, size_t n_items, size_t least, ew_task task, void *context);
+
 #endif

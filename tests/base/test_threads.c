@@ -34,6 +34,45 @@ static void every_item_runs_once(void **state) {
     }
 }
 
+typedef struct {
+    atomic_uint counts[N_ITEMS];
+    atomic_size_t n_chunks, largest;
+    size_t least;
+} shrinking_loop;
+
+static void count_chunk(void *context, size_t begin, size_t end) {
+    shrinking_loop *loop = context;
+    size_t size = end - begin, largest = atomic_load(&loop->largest);
+    count_items(loop->counts, begin, end);
+    atomic_fetch_add(&loop->n_chunks, 1);
+    while (size > largest && !atomic_compare_exchange_weak(&loop->largest, &largest, size)) {
+    }
+    assert_true(begin % loop->least == 0 && (end % loop->least == 0 || end == N_ITEMS));
+}
+
+static void chunks_shrink(void **state) {
+    (void)state;
+    static const size_t LEASTS[] = {1, 4, 7, N_ITEMS - 1, N_ITEMS, 2 * N_ITEMS};
+    for (size_t i = 0; i < sizeof LEASTS / sizeof LEASTS[0]; i++) {
+        static shrinking_loop loop;
+        ew_pool *pool;
+        memset(&loop, 0, sizeof loop);
+        loop.least = LEASTS[i];
+        assert_int_equal(ew_pool_create(2, NULL, &pool, NULL), EW_OK);
+        ew_pool_run_shrinking(pool, N_ITEMS, loop.least, count_chunk, &loop);
+        ew_pool_destroy(pool);
+        for (size_t item = 0; item < N_ITEMS; item++) {
+            assert_int_equal(atomic_load(&loop.counts[item]), 1);
+        }
+        if (loop.least < 10) { /* a quarter of what is left, each time */
+            assert_int_equal(atomic_load(&loop.largest), N_ITEMS / 4 / loop.least * loop.least);
+            assert_in_range(atomic_load(&loop.n_chunks), 10, 30);
+        } else {
+            assert_int_equal(atomic_load(&loop.largest), loop.least < N_ITEMS ? loop.least : N_ITEMS);
+        }
+    }
+}
+
 /* Plain writes by workers must be seen by the caller after the loop: this is what TSan watches. */
 static void fill(void *context, size_t begin, size_t end) {
     size_t *values = context;
@@ -71,6 +110,7 @@ static void absurd_counts_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_item_runs_once),
+        cmocka_unit_test(chunks_shrink),
         cmocka_unit_test(results_are_visible),
         cmocka_unit_test(absurd_counts_are_refused),
     };

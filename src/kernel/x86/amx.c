@@ -75,50 +75,26 @@ static void find_offset_inputs(const amx_span *span, size_t token) {
     }
 }
 
-/* Sums of both planes over blocks begin .. end - 1 into out[0] and out[1]. Two sets of tile registers take turns. */
-#define SUM_PLANES(hi, lo)                                                                                             \
-    do {                                                                                                               \
-        _tile_zero(hi);                                                                                                \
-        _tile_zero(lo);                                                                                                \
-        for (size_t block = begin; block < end; block++) {                                                             \
-            _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);                               \
-            _tile_loadd(INPUTS_HI, codes + block * 64, stride);                                                        \
-            _tile_dpbssd(hi, INPUTS_HI, WEIGHTS);                                                                      \
-            _tile_loadd(INPUTS_LO, codes + block * 64 + 32, stride);                                                   \
-            _tile_dpbssd(lo, INPUTS_LO, WEIGHTS);                                                                      \
-        }                                                                                                              \
-        _tile_stored(hi, out[0], 64);                                                                                  \
-        _tile_stored(lo, out[1], 64);                                                                                  \
-    } while (0)
-LANES_INLINE void sum_planes(const amx_span *span, size_t token, size_t begin, size_t end, bool odd, amx_sums *out) {
-    const int8_t *codes = span->x->codes + token * span->x->n_blocks * 64;
-    long stride = (long)(span->x->n_blocks * 64);
-    if (odd) {
-        SUM_PLANES(NEXT_HI, NEXT_LO);
-    } else {
-        SUM_PLANES(SUMS_HI, SUMS_LO);
+/* Sums of all planes over blocks begin .. end - 1 into out[plane]. */
+LANES_INLINE void sum_blocks(const amx_span *span, size_t token, size_t begin, size_t end, ew_activation_type type,
+                             amx_sums *out) {
+    size_t bytes = type == EW_ACTIVATION_INT16 ? 64 : 32; /* of a token's block */
+    long stride = (long)(span->x->n_blocks * bytes);
+    memory_is_read();
+    for (size_t block = begin; block < end; block++) {
+        const int8_t *codes = span->x->codes + (token * span->x->n_blocks + block) * bytes;
+        _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);
+        MULTIPLY_INPUTS(EVEN_FIRST, codes, stride);
+        if (type == EW_ACTIVATION_INT16) {
+            MULTIPLY_INPUTS(EVEN_SECOND, codes + 32, stride);
+        }
+        _tile_zero(WEIGHTS);
+    }
+    STORE_SUMS(EVEN_FIRST, out[0]);
+    if (type == EW_ACTIVATION_INT16) {
+        STORE_SUMS(EVEN_SECOND, out[1]);
     }
 }
-#undef SUM_PLANES
-
-#define SUM_BLOCK(sums, tile)                                                                                          \
-    do {                                                                                                               \
-        _tile_zero(sums);                                                                                              \
-        _tile_loadd(tile, span->weights + (block - span->begin) * AMX_BLOCK, 64);                                      \
-        _tile_loadd(INPUTS_LO, codes, (long)(span->x->n_blocks * 32));                                                 \
-        _tile_dpbssd(sums, INPUTS_LO, tile);                                                                           \
-        _tile_stored(sums, out[0], 64);                                                                                \
-    } while (0)
-/* One block's sums of INT8 activations into out[0]. */
-LANES_INLINE void sum_block_int8(const amx_span *span, size_t token, size_t block, bool odd, amx_sums *out) {
-    const int8_t *codes = span->x->codes + (token * span->x->n_blocks + block) * 32;
-    if (odd) {
-        SUM_BLOCK(NEXT_LO, NEXT_WEIGHTS);
-    } else {
-        SUM_BLOCK(SUMS_LO, WEIGHTS);
-    }
-}
-#undef SUM_BLOCK
 
 /* sum[i] grows by the groups of the span. A row of one group keeps p in sum[i] until its end. */
 LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 *sum) {
@@ -130,7 +106,7 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shap
         amx_sums *out = sums[group & 1];
         f32x16 p[AMX_TOKENS];
         if (shape.type == EW_ACTIVATION_INT16) {
-            sum_planes(span, token, begin, end, group & 1, out);
+            sum_blocks(span, token, begin, end, shape.type, out);
             for (size_t i = 0; i < AMX_TOKENS; i++) {
                 p[i] = ints_to_lanes(ints_add(ints_times_256(ints_load(out[0][i])), ints_load(out[1][i])));
                 p[i] = groups == GROUP_ROW ? lanes_add(sum[i], p[i]) : p[i];
@@ -140,7 +116,7 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shap
                 p[i] = groups == GROUP_ROW ? sum[i] : lanes_zero();
             }
             for (size_t block = begin; block < end; block++) {
-                sum_block_int8(span, token, block, block & 1, &sums[block & 1][0]);
+                sum_blocks(span, token, block, block + 1, shape.type, sums[block & 1]);
                 for (size_t i = 0; i < AMX_TOKENS; i++) {
                     f32x16 scale = lanes_set(scales[i * span->x->n_blocks + block]);
                     p[i] = lanes_fma(scale, ints_to_lanes(ints_load(sums[block & 1][0][i])), p[i]);
@@ -167,15 +143,6 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shap
     }
 }
 
-LANES_INLINE void sum_block(const amx_span *span, size_t token, size_t block, matmul_shape shape, bool odd,
-                            amx_sums *out) {
-    if (shape.type == EW_ACTIVATION_INT16) {
-        sum_planes(span, token, block, block + 1, odd, out);
-    } else {
-        sum_block_int8(span, token, block, odd, out);
-    }
-}
-
 /* One group of one block from its stored sums. */
 LANES_INLINE void add_sums(const amx_span *span, size_t token, size_t block, matmul_shape shape, amx_sums *in,
                            f32x16 *sum) {
@@ -183,7 +150,7 @@ LANES_INLINE void add_sums(const amx_span *span, size_t token, size_t block, mat
     for (size_t i = 0; i < AMX_TOKENS; i++) {
         i32x16 dots = ints_load(in[0][i]);
         if (shape.type == EW_ACTIVATION_INT16) {
-            dots = join_planes(dots, ints_load(in[1][i]), shape.format);
+            dots = join_planes(dots, ints_load(in[1][i]), ints_set(256), shape.format);
         }
         f32x16 p = ints_to_lanes(dots);
         if (shape.type == EW_ACTIVATION_INT8) {
@@ -199,28 +166,76 @@ LANES_INLINE void add_sums(const amx_span *span, size_t token, size_t block, mat
     }
 }
 
-/* add_span for groups of 32: while the tile unit works on one block, the vector units add up the one before. The first
- * tokens of a batch also ask for the next tile's weights. */
-LANES_INLINE void add_span32(const amx_span *span, size_t token, bool fetch, matmul_shape shape, f32x16 *sum) {
-    amx_sums even[2] __attribute__((aligned(64))), odd[2] __attribute__((aligned(64)));
-    size_t block = span->begin;
-    sum_block(span, token, block, shape, false, even);
-    for (; block + 2 < span->end; block += 2) {
-        if (fetch) {
-            prefetch_block(&span->tile, 1, block, span->tile.n_blocks, block_bytes_of(shape.format));
-            prefetch_block(&span->tile, 1, block + 1, span->tile.n_blocks, block_bytes_of(shape.format));
-        }
-        sum_block(span, token, block + 1, shape, true, odd);
-        add_sums(span, token, block, shape, even, sum);
-        sum_block(span, token, block + 2, shape, false, even);
-        add_sums(span, token, block + 1, shape, odd, sum);
-    }
-    if (block + 1 < span->end) {
-        sum_block(span, token, block + 1, shape, true, odd);
-        add_sums(span, token, block, shape, even, sum);
-        add_sums(span, token, block + 1, shape, odd, sum);
+/* What happens in a step of groups of 32. Blocks go through three stages, a step each: they are multiplied, their sums
+ * stored, and added up. So the step of block b stores b - 1 and adds b - 2. */
+typedef struct {
+    bool multiply, store, add;
+    bool odd; /* b, which says whose tile registers and whose buffer are whose */
+} span_stages;
+
+LANES_INLINE span_stages span_stages_of(size_t block, size_t begin, size_t end) {
+    return (span_stages){.multiply = block < end,
+                         .store = block >= begin + 1 && block <= end,
+                         .add = block >= begin + 2,
+                         .odd = block % 2 == 1};
+}
+
+#define STEP(new_first, new_second, old_first, old_second)                                                             \
+    do {                                                                                                               \
+        if (stages.multiply) {                                                                                         \
+            _tile_loadd(WEIGHTS, weights, 64);                                                                         \
+            MULTIPLY_INPUTS(new_first, codes, stride);                                                                 \
+        }                                                                                                              \
+        if (stages.store) {                                                                                            \
+            STORE_SUMS(old_first, sums[!stages.odd][0]);                                                               \
+        }                                                                                                              \
+        if (stages.multiply && wide) {                                                                                 \
+            MULTIPLY_INPUTS(new_second, codes + 32, stride);                                                           \
+        }                                                                                                              \
+        if (stages.store && wide) {                                                                                    \
+            STORE_SUMS(old_second, sums[!stages.odd][1]);                                                              \
+        }                                                                                                              \
+    } while (0)
+LANES_INLINE void span_step(const amx_span *span, size_t token, size_t block, span_stages stages, matmul_shape shape,
+                            amx_sums (*sums)[2], f32x16 *sum) {
+    bool wide = shape.type == EW_ACTIVATION_INT16;
+    size_t bytes = wide ? 64 : 32;
+    long stride = (long)(span->x->n_blocks * bytes);
+    const int8_t *weights = span->weights + (block - span->begin) * AMX_BLOCK;
+    const int8_t *codes = span->x->codes + (token * span->x->n_blocks + block) * bytes;
+    memory_is_read();
+    if (stages.odd) {
+        STEP(ODD_FIRST, ODD_SECOND, EVEN_FIRST, EVEN_SECOND);
     } else {
-        add_sums(span, token, block, shape, even, sum);
+        STEP(EVEN_FIRST, EVEN_SECOND, ODD_FIRST, ODD_SECOND);
+    }
+    _tile_zero(WEIGHTS);
+    if (stages.add) {
+        add_sums(span, token, block - 2, shape, sums[stages.odd], sum);
+    }
+}
+#undef STEP
+
+/* add_span for groups of 32: while the tile unit works on one block, the vector units add up another. The first tokens
+ * of a batch also ask for the next tile's weights. */
+LANES_INLINE void add_span32(const amx_span *span, size_t token, bool fetch, matmul_shape shape, f32x16 *sum) {
+    amx_sums sums[2][2] __attribute__((aligned(4096)));
+    size_t begin = span->begin, end = span->end;
+    for (size_t block = begin; block < end + 2;) {
+        if (fetch && block < end) {
+            prefetch_block(&span->tile, 1, block, span->tile.n_blocks, block_bytes_of(shape.format));
+        }
+        if (block % 2 == 0 && block >= begin + 2 && block + 1 < end) {
+            if (fetch) {
+                prefetch_block(&span->tile, 1, block + 1, span->tile.n_blocks, block_bytes_of(shape.format));
+            }
+            span_step(span, token, block, (span_stages){true, true, true, .odd = false}, shape, sums, sum);
+            span_step(span, token, block + 1, (span_stages){true, true, true, .odd = true}, shape, sums, sum);
+            block += 2;
+        } else {
+            span_step(span, token, block, span_stages_of(block, begin, end), shape, sums, sum);
+            block++;
+        }
     }
 }
 

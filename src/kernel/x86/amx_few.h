@@ -27,7 +27,7 @@ typedef struct {
     float sums[SEGMENT_BLOCKS][FEW_TOKENS]; /* of each token's codes, for offsets */
 } amx_panel;
 
-LANES_INLINE void fill_panel(const ew_activations *x, amx_panel *panel) {
+LANES_INLINE void fill_panel(const ew_activations *x, bool sums, amx_panel *panel) {
     size_t n_blocks = panel->end - panel->begin;
     for (size_t i = 0; i < FEW_TOKENS; i++) {
         bool present = i < panel->count;
@@ -38,17 +38,18 @@ LANES_INLINE void fill_panel(const ew_activations *x, amx_panel *panel) {
                 __m256i inputs = present ? _mm256_loadu_si256(codes) : _mm256_setzero_si256();
                 _mm256_store_si256((__m256i *)panel->codes[block][plane][i], inputs);
             }
-            panel->sums[block][i] = present ? (float)x->sums[at + block] : 0.0f;
+            if (sums) {
+                panel->sums[block][i] = present ? (float)x->sums[at + block] : 0.0f;
+            }
         }
     }
 }
 
 /* Block b has place b % FEW_BUFFERS: its unpacked weights for each tile, and what came of it. Loads that agree in their
- * last 12 address bits with a store before them wait for it: sums fill the 4 KB once, and the weights of a place meet
- * the sums of the other, which are older. */
+ * last 12 address bits with a store before them wait for it: sums fill the 4 KB once, and weights agree with the sums of
+ * their own place, which are stored and loaded when they are. */
 typedef struct {
     _Alignas(4096) amx_sums sums[FEW_BUFFERS][FEW_TILES];
-    int8_t gap[2048];
     struct {
         _Alignas(2048) int8_t block[FEW_TILES][AMX_BLOCK];
     } weights[FEW_BUFFERS];
@@ -64,65 +65,93 @@ typedef struct {
     few_buffers *buffers;
 } few_work;
 
-LANES_INLINE void unpack_tiles(const few_work *work, size_t block, ew_matrix_format format) {
-    for (int r = 0; r < work->n_tiles; r++) {
-        const tile_view *tile = &work->tiles[r];
-        if (work->fetch) {
-            prefetch_block(tile, work->n_tiles, block, FEW_PREFETCH_BLOCKS, block_bytes_of(format));
-        }
-        if (format != EW_MATRIX_INT8) {
-            unpack_signed(tile, block, block + 1, format, work->buffers->weights[block % FEW_BUFFERS].block[r]);
+/* What happens in a step. Blocks go through four stages, a step each: their weights are unpacked; multiplied; the sums
+ * stored; and added up. So the step of block b multiplies b - 1, stores b - 2 and adds b - 3. */
+typedef struct {
+    bool unpack, multiply, store, add;
+    bool odd; /* b, which says whose place is whose */
+} few_stages;
+
+LANES_INLINE few_stages few_stages_of(size_t block, size_t begin, size_t end) {
+    return (few_stages){.unpack = block < end,
+                        .multiply = block >= begin + 1 && block <= end,
+                        .store = block >= begin + 2 && block <= end + 1,
+                        .add = block >= begin + 3,
+                        .odd = block % 2 == 1};
+}
+
+LANES_INLINE void few_unpack(const few_work *work, int r, size_t block, bool odd, ew_matrix_format format) {
+    const tile_view *tile = &work->tiles[r];
+    if (work->fetch) {
+        prefetch_block(tile, work->n_tiles, block, FEW_PREFETCH_BLOCKS, block_bytes_of(format));
+    }
+    if (format != EW_MATRIX_INT8) {
+        unpack_signed(tile, block, block + 1, format, work->buffers->weights[odd].block[r]);
+    }
+}
+
+LANES_INLINE const int8_t *few_weights(const few_work *work, int r, size_t block, bool odd, ew_matrix_format format) {
+    return format == EW_MATRIX_INT8 ? (const int8_t *)work->tiles[r].codes + block * AMX_BLOCK
+                                    : work->buffers->weights[odd].block[r];
+}
+
+/* sum[token] grows by a block of one tile (docs/arithmetic.md, "Linear layers"). */
+LANES_INLINE void few_add(const few_work *work, int r, size_t block, bool odd, matmul_shape shape, f32x16 *sum) {
+    int32_t(*in)[16] = work->buffers->sums[odd][r];
+    f32x16 scale = group_factor(work->tiles[r].scales, false, block);
+    i32x16 factor = ints_set(256);
+    __asm__("" : "+v"(factor)); /* else gcc makes it anew in every step */
+    for (size_t i = 0; i < FEW_TOKENS; i++) {
+        i32x16 dots = join_planes(ints_load(in[i]), ints_load(in[FEW_TOKENS + i]), factor, shape.format);
+        sum[i] = lanes_fma(scale, ints_to_lanes(dots), sum[i]);
+    }
+    if (shape.format == EW_MATRIX_INT4_OFFSET) {
+        const float *inputs = work->panel->sums[block - work->panel->begin];
+        f32x16 offset = group_factor(work->tiles[r].offsets, false, block);
+        for (size_t i = 0; i < FEW_TOKENS; i++) {
+            sum[i] = lanes_fma_at(&inputs[i], offset, sum[i]);
         }
     }
 }
 
-LANES_INLINE const int8_t *few_weights(const few_work *work, int tile, size_t block, ew_matrix_format format) {
-    return format == EW_MATRIX_INT8 ? (const int8_t *)work->tiles[tile].codes + block * AMX_BLOCK
-                                    : work->buffers->weights[block % FEW_BUFFERS].block[tile];
-}
-
-#define MULTIPLY(sums_, weights_, tile_)                                                                               \
+#define STEP(r_, new_sums_, old_sums_)                                                                                 \
     do {                                                                                                               \
-        _tile_zero(sums_);                                                                                             \
-        _tile_loadd(weights_, few_weights(work, tile_, block, format), 64);                                            \
-        _tile_dpbssd(sums_, INPUTS_LO, weights_);                                                                      \
-        _tile_stored(sums_, work->buffers->sums[block % FEW_BUFFERS][tile_], 64);                                      \
+        if (stages.unpack) {                                                                                           \
+            few_unpack(work, r_, block, stages.odd, shape.format);                                                     \
+        }                                                                                                              \
+        if (stages.multiply) {                                                                                         \
+            memory_is_read();                                                                                          \
+            _tile_loadd(WEIGHTS, few_weights(work, r_, block - 1, !stages.odd, shape.format), 64);                     \
+            _tile_dpbssd(new_sums_, INPUTS, WEIGHTS);                                                                  \
+            _tile_zero(WEIGHTS);                                                                                       \
+        }                                                                                                              \
+        if (stages.store) {                                                                                            \
+            STORE_SUMS(old_sums_, work->buffers->sums[stages.odd][r_]);                                                \
+        }                                                                                                              \
+        if (stages.add) {                                                                                              \
+            few_add(work, r_, block - 3, !stages.odd, shape, sum[r_]);                                                 \
+        }                                                                                                              \
     } while (0)
-LANES_INLINE void multiply_tiles(const few_work *work, size_t block, bool odd, ew_matrix_format format) {
-    memory_is_read();
-    _tile_loadd(INPUTS_LO, work->panel->codes[block - work->panel->begin], EW_BLOCK_COLS);
-    if (odd) {
-        MULTIPLY(SUMS_HI, WEIGHTS, 0);
+LANES_INLINE void few_step(const few_work *work, size_t block, few_stages stages, matmul_shape shape,
+                           f32x16 (*sum)[FEW_TOKENS]) {
+    if (stages.multiply) {
+        memory_is_read();
+        _tile_loadd(INPUTS, work->panel->codes[block - 1 - work->panel->begin], EW_BLOCK_COLS);
+    }
+    if (stages.odd) {
+        STEP(0, EVEN_FIRST, ODD_FIRST);
         if (work->n_tiles > 1) {
-            MULTIPLY(SUMS_LO, NEXT_WEIGHTS, 1);
+            STEP(1, EVEN_SECOND, ODD_SECOND);
         }
     } else {
-        MULTIPLY(NEXT_HI, WEIGHTS, 0);
+        STEP(0, ODD_FIRST, EVEN_FIRST);
         if (work->n_tiles > 1) {
-            MULTIPLY(NEXT_LO, NEXT_WEIGHTS, 1);
+            STEP(1, ODD_SECOND, EVEN_SECOND);
         }
     }
+    _tile_zero(INPUTS);
 }
-#undef MULTIPLY
-
-/* sum[tile][token] grows by a block (docs/arithmetic.md, "Linear layers"). */
-LANES_INLINE void add_tiles(const few_work *work, size_t block, matmul_shape shape, f32x16 (*sum)[FEW_TOKENS]) {
-    const float *inputs = work->panel->sums[block - work->panel->begin];
-    for (int r = 0; r < work->n_tiles; r++) {
-        int32_t(*in)[16] = work->buffers->sums[block % FEW_BUFFERS][r];
-        f32x16 scale = group_factor(work->tiles[r].scales, false, block);
-        for (size_t i = 0; i < FEW_TOKENS; i++) {
-            i32x16 dots = join_planes(ints_load(in[i]), ints_load(in[FEW_TOKENS + i]), shape.format);
-            sum[r][i] = lanes_fma(scale, ints_to_lanes(dots), sum[r][i]);
-        }
-        if (shape.format == EW_MATRIX_INT4_OFFSET) {
-            f32x16 offset = group_factor(work->tiles[r].offsets, false, block);
-            for (size_t i = 0; i < FEW_TOKENS; i++) {
-                sum[r][i] = lanes_fma_at(&inputs[i], offset, sum[r][i]);
-            }
-        }
-    }
-}
+#undef STEP
 
 /* Sums between the spans of a long row, and before they are written. */
 typedef float few_sums[FEW_TILES][FEW_TOKENS][LANES];
@@ -158,7 +187,7 @@ LANES_INLINE void few_end(const few_work *work, matmul_shape shape, few_sums sum
 /* y of the panel's tokens and the tiles' n_rows rows; between the spans of a long row y holds the sums. They stay in
  * registers because every loop over them here is short enough to be unrolled. */
 LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
-    const amx_panel *panel = work->panel;
+    size_t begin = work->panel->begin, end = work->panel->end;
     few_sums carried;
     f32x16 sum[FEW_TILES][FEW_TOKENS];
     few_begin(work, y, y_stride, n_rows, carried);
@@ -167,15 +196,14 @@ LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, floa
             sum[r][i] = lanes_load(carried[r][i]);
         }
     }
-    for (size_t block = panel->begin; block < panel->end + 2; block++) {
-        if (block < panel->end) {
-            unpack_tiles(work, block, shape.format);
-        }
-        if (block > panel->begin && block <= panel->end) {
-            multiply_tiles(work, block - 1, block & 1, shape.format);
-        }
-        if (block > panel->begin + 1) {
-            add_tiles(work, block - 2, shape, sum);
+    for (size_t block = begin; block < end + 3;) {
+        if (block % 2 == 0 && block >= begin + 3 && block + 1 < end) {
+            few_step(work, block, (few_stages){true, true, true, true, .odd = false}, shape, sum);
+            few_step(work, block + 1, (few_stages){true, true, true, true, .odd = true}, shape, sum);
+            block += 2;
+        } else {
+            few_step(work, block, few_stages_of(block, begin, end), shape, sum);
+            block++;
         }
     }
     for (int r = 0; r < work->n_tiles; r++) {
@@ -216,7 +244,7 @@ LANES_INLINE void few_times_all(const ew_matrix *w, size_t tile_begin, size_t ti
             panel->count = x->n_tokens - first < FEW_TOKENS ? x->n_tokens - first : FEW_TOKENS;
             panel->begin = begin;
             panel->end = end;
-            fill_panel(x, panel);
+            fill_panel(x, shape.format == EW_MATRIX_INT4_OFFSET, panel);
         }
         size_t tile =
             few_times_range(w, tile_begin, tile_end, x, FEW_TILES, shape, panels, n_panels, &buffers, y, y_stride);

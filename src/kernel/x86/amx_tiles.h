@@ -10,28 +10,44 @@ enum {
     AMX_BLOCK = 512  /* bytes of an unpacked block */
 };
 
-/* Tile registers, for intrinsics that paste the number: sums of the two planes, inputs of the two planes, weights. */
-#define SUMS_HI 0
-#define SUMS_LO 1
-#define NEXT_HI 2
-#define NEXT_LO 3
-#define INPUTS_HI 4
-#define INPUTS_LO 5
-#define WEIGHTS 6
-#define NEXT_WEIGHTS 7
+/* Tile registers, for intrinsics that paste the number: two sets of sums, for even and odd blocks, of two planes or of
+ * two tiles of weights; 16 tokens (or 8 in two planes) by 32 inputs; 32 inputs by 16 rows of weights.
+ *
+ * What a register holds is let go with TILEZERO as soon as it is not wanted: writing to one needs a place that nobody
+ * uses, and beside a busy hyperthread a processor has few of them beyond the eight (docs/performance.md, step 24). */
+#define EVEN_FIRST 0
+#define EVEN_SECOND 1
+#define ODD_FIRST 2
+#define ODD_SECOND 3
+#define INPUTS 4
+#define WEIGHTS 5
 
 static void configure_tiles(void) {
     tile_configuration configuration = {.palette = 1};
-    for (int i = SUMS_HI; i < WEIGHTS; i++) {
+    for (int i = EVEN_FIRST; i <= ODD_SECOND; i++) {
         configuration.rows[i] = AMX_TOKENS;
-        configuration.column_bytes[i] = i < INPUTS_HI ? 64 : EW_BLOCK_COLS;
-    }
-    for (int i = WEIGHTS; i <= NEXT_WEIGHTS; i++) {
-        configuration.rows[i] = 8;
         configuration.column_bytes[i] = 64;
     }
+    configuration.rows[INPUTS] = AMX_TOKENS;
+    configuration.column_bytes[INPUTS] = EW_BLOCK_COLS;
+    configuration.rows[WEIGHTS] = EW_BLOCK_COLS / 4;
+    configuration.column_bytes[WEIGHTS] = 64;
     _tile_loadconfig(&configuration);
 }
+
+/* `sums` grows by the inputs at `codes` times WEIGHTS. */
+#define MULTIPLY_INPUTS(sums, codes, stride)                                                                           \
+    do {                                                                                                               \
+        _tile_loadd(INPUTS, codes, stride);                                                                            \
+        _tile_dpbssd(sums, INPUTS, WEIGHTS);                                                                           \
+        _tile_zero(INPUTS);                                                                                            \
+    } while (0)
+
+#define STORE_SUMS(sums, out)                                                                                          \
+    do {                                                                                                               \
+        _tile_stored(sums, out, 64);                                                                                   \
+        _tile_zero(sums);                                                                                              \
+    } while (0)
 
 typedef int32_t amx_sums[AMX_TOKENS][16];
 
@@ -54,10 +70,10 @@ LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end,
     }
 }
 
-/* 256 hi + lo. With INT4 symmetric weights |hi| is at most 8 * 127 * 32, which a word holds. */
-LANES_INLINE i32x16 join_planes(i32x16 hi, i32x16 lo, ew_matrix_format format) {
+/* 256 hi + lo; `factor` is 256. With INT4 symmetric weights |hi| is at most 8 * 127 * 32, which a word holds. */
+LANES_INLINE i32x16 join_planes(i32x16 hi, i32x16 lo, i32x16 factor, ew_matrix_format format) {
     if (format == EW_MATRIX_INT4_SYMMETRIC) {
-        return _mm512_dpwssd_epi32(lo, _mm512_set1_epi32(256), hi); /* the last operand may come from memory */
+        return _mm512_dpwssd_epi32(lo, factor, hi); /* the last operand may come from memory */
     }
     return ints_add(ints_times_256(hi), lo);
 }
