@@ -63,7 +63,7 @@ static void relax(void) {
 static size_t next_chunk(const ew_pool *pool, size_t left) {
     size_t chunk = pool->chunk;
     if (pool->shrinking) {
-        size_t share = left / (2 * pool->n_threads) / chunk * chunk;
+        size_t share = 2 * left / (3 * pool->n_threads) / chunk * chunk;
         chunk = share > chunk ? share : chunk;
     }
     return chunk < left ? chunk : left;

@@ -53,19 +53,35 @@ typedef struct maker {
     ew_model *model;
     ew_pool *pool;
     uint64_t n_made; /* seeds the next matrix */
+    uint8_t *next;   /* what is left of the last piece of memory */
+    size_t left;
     ew_error *error;
 } maker;
 
-static ew_status own(maker *m, void *memory, size_t bytes) {
+/* Zeroed memory of the model, one thing behind the other as in a file: in small pieces of their own, matrices of a few
+ * megabytes would lie in small pages, which are read more slowly. NULL: no memory. */
+static void *take(maker *m, size_t bytes) {
+    enum { PIECE = 1 << 25, ALIGNMENT = 64 };
     ew_model_weights *weights = &m->model->weights;
-    if (!memory ||
-        !ew_grow((void **)&weights->owned, &weights->owned_capacity, weights->n_owned + 1, sizeof *weights->owned)) {
-        free(memory);
-        return ew_fail_memory(m->error, bytes, "a synthetic model");
+    size_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (size > m->left) {
+        size_t piece = size > PIECE ? size : PIECE;
+        uint8_t *memory = ew_allocate_aligned(piece, 1);
+        if (!memory || !ew_grow((void **)&weights->owned, &weights->owned_capacity, weights->n_owned + 1,
+                                sizeof *weights->owned)) {
+            free(memory);
+            ew_fail_memory(m->error, piece, "a synthetic model");
+            return NULL;
+        }
+        weights->owned[weights->n_owned++] = memory;
+        m->next = memory;
+        m->left = piece;
     }
-    weights->owned[weights->n_owned++] = memory;
+    void *memory = m->next;
+    m->next += size;
+    m->left -= size;
     weights->bytes += bytes;
-    return EW_OK;
+    return memory;
 }
 
 /* Weights of about the size that trained ones have: outputs as large as inputs. */
@@ -97,10 +113,9 @@ static ew_status make_matrix(maker *m, ew_matrix_format format, size_t rows, siz
     if (status != EW_OK) {
         return status;
     }
-    uint8_t *memory = ew_allocate_aligned(layout.total, 1);
-    status = own(m, memory, layout.total);
-    if (status != EW_OK) {
-        return status;
+    uint8_t *memory = take(m, layout.total);
+    if (!memory) {
+        return EW_ERROR_MEMORY;
     }
     filling f = {memory, layout.scales_at, m->n_made++};
     ew_pool_run(m->pool, (f.size + FILL_CHUNK - 1) / FILL_CHUNK, 1, fill_task, &f);
@@ -109,15 +124,15 @@ static ew_status make_matrix(maker *m, ew_matrix_format format, size_t rows, siz
 }
 
 static ew_status make_vector(maker *m, size_t n, float value, const float **vector) {
-    float *values = ew_allocate_aligned(n, sizeof *values);
-    ew_status status = own(m, values, n * sizeof *values);
-    if (status == EW_OK) {
-        for (size_t i = 0; i < n; i++) {
-            values[i] = value;
-        }
-        *vector = values;
+    float *values = take(m, n * sizeof *values);
+    if (!values) {
+        return EW_ERROR_MEMORY;
     }
-    return status;
+    for (size_t i = 0; i < n; i++) {
+        values[i] = value;
+    }
+    *vector = values;
+    return EW_OK;
 }
 
 static ew_status make_layer(maker *m, const ew_synthetic_options *options, ew_layer *layer) {

@@ -22,16 +22,19 @@ LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape
 
 enum { PREFETCH_BLOCKS = 16 };
 
+LANES_INLINE void prefetch_lines(const uint8_t *at, size_t bytes) {
+    for (size_t line = 0; line < bytes; line += 64) {
+        __builtin_prefetch(at + line, 0, 2);
+    }
+}
+
 /* Weights come from memory once, with the first tokens: ask for them `ahead` blocks before, which near the end of the
  * tiles is in the next ones. They come into the second cache: the first holds the inputs. The address may lie beyond
  * the matrix; a prefetch of it does nothing. */
 LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t block, size_t ahead, size_t block_bytes) {
     size_t wanted = block + ahead;
     wanted = wanted < tile->n_blocks ? wanted : wanted + (size_t)(n_tiles - 1) * tile->n_blocks;
-    uintptr_t at = (uintptr_t)tile->codes + wanted * block_bytes;
-    for (size_t line = 0; line < block_bytes; line += 64) {
-        __builtin_prefetch((const void *)(at + line), 0, 2);
-    }
+    prefetch_lines(tile->codes + wanted * block_bytes, block_bytes);
 }
 
 /* sum of one block and tile grows by its product with one token, S_b being the integers. */

@@ -188,17 +188,18 @@ static void add_page_values(const ew_attention *a, const value_shape *shape, con
     rows.shape = shape;
     rows.stride = layout->padded_dim;
     rows.ahead = ahead;
-    for (size_t row = range.begin; row < range.end;) {
-        size_t n = seen_from(a, row, run_begin + at, EW_PAGE_POSITIONS), n_rows = 1;
+    for (size_t row = range.begin, n_alike = 0, n_rows; row < range.end; row += n_rows, n_alike -= n_rows) {
+        if (n_alike == 0) {
+            n_alike = shape->fits ? rows_alike(a, row, range.end, run_begin + at, EW_ATTENTION_ROWS) : 1;
+            rows.n = seen_from(a, row, run_begin + at, EW_PAGE_POSITIONS);
+        }
+        n_rows = next_block(n_alike);
         if (shape->fits) {
-            n_rows = next_block(rows_alike(a, row, range.end, run_begin + at, EW_ATTENTION_ROWS));
-            rows.n = n;
             add_values(&rows, run, layout->n_scales, row, n_rows, at, direct);
             rows.ahead.bytes = NULL;
         } else {
-            add_values_uneven(layout, page, run, row, at, n);
+            add_values_uneven(layout, page, run, row, at, rows.n);
         }
-        row += n_rows;
     }
 }
 

@@ -3,8 +3,9 @@
  * panels.
  *
  * Weights stream from memory here, so a block is unpacked shortly before its product. What a vector has stored a tile
- * register cannot read before it is in the cache, nor the other way round: so while one block is multiplied the next is
- * unpacked and the one before added up. Two tiles of 16 rows go side by side, so that a panel is loaded once for both. */
+ * register cannot read before it is in the cache, nor the other way round: so the four things that happen to a block are
+ * a step apart. Two tiles of 16 rows go side by side, so that a panel is loaded once for both. What takes the time is the
+ * number of instructions, of which storing a tile register is about 75 (docs/performance.md, step 24). */
 #ifndef EW_KERNEL_AMX_FEW_H
 #define EW_KERNEL_AMX_FEW_H
 
@@ -27,20 +28,30 @@ typedef struct {
     float sums[SEGMENT_BLOCKS][FEW_TOKENS]; /* of each token's codes, for offsets */
 } amx_panel;
 
-LANES_INLINE void fill_panel(const ew_activations *x, bool sums, amx_panel *panel) {
-    size_t n_blocks = panel->end - panel->begin;
+/* Of a token's block, its two planes; zeros if there is no such token. */
+LANES_INLINE __m512i token_block(const ew_activations *x, const amx_panel *panel, size_t i, size_t block) {
+    size_t at = ((panel->first + i) * x->n_blocks + block) * FEW_PLANES * EW_BLOCK_COLS;
+    return i < panel->count ? _mm512_loadu_si512(x->codes + at) : _mm512_setzero_si512();
+}
+
+/* Two tokens at a time, so that whole cache lines are written. */
+LANES_INLINE void fill_codes(const ew_activations *x, amx_panel *panel) {
+    enum { LOW_HALVES = 0x44, HIGH_HALVES = 0xee };
+    for (size_t block = panel->begin; block < panel->end; block++) {
+        int8_t(*codes)[FEW_TOKENS][EW_BLOCK_COLS] = panel->codes[block - panel->begin];
+        for (size_t i = 0; i < FEW_TOKENS; i += 2) {
+            __m512i first = token_block(x, panel, i, block), second = token_block(x, panel, i + 1, block);
+            _mm512_store_si512(codes[0][i], _mm512_shuffle_i64x2(first, second, LOW_HALVES));
+            _mm512_store_si512(codes[1][i], _mm512_shuffle_i64x2(first, second, HIGH_HALVES));
+        }
+    }
+}
+
+LANES_INLINE void fill_sums(const ew_activations *x, amx_panel *panel) {
     for (size_t i = 0; i < FEW_TOKENS; i++) {
-        bool present = i < panel->count;
-        size_t at = present ? (panel->first + i) * x->n_blocks + panel->begin : 0;
-        const __m256i *codes = (const __m256i *)(x->codes + at * FEW_PLANES * EW_BLOCK_COLS);
-        for (size_t block = 0; block < n_blocks; block++) {
-            for (size_t plane = 0; plane < FEW_PLANES; plane++, codes++) {
-                __m256i inputs = present ? _mm256_loadu_si256(codes) : _mm256_setzero_si256();
-                _mm256_store_si256((__m256i *)panel->codes[block][plane][i], inputs);
-            }
-            if (sums) {
-                panel->sums[block][i] = present ? (float)x->sums[at + block] : 0.0f;
-            }
+        const int32_t *sums = x->sums + (panel->first + i) * x->n_blocks;
+        for (size_t block = panel->begin; block < panel->end; block++) {
+            panel->sums[block - panel->begin][i] = i < panel->count ? (float)sums[block] : 0.0f;
         }
     }
 }
@@ -59,18 +70,19 @@ typedef struct {
 typedef struct {
     const tile_view *tiles;
     int n_tiles;
-    bool fetch; /* the weights come from memory */
     const ew_activations *x;
     const amx_panel *panel;
     few_buffers *buffers;
 } few_work;
 
-/* What happens in a step. Blocks go through four stages, a step each: their weights are unpacked; multiplied; the sums
- * stored; and added up. So the step of block b multiplies b - 1, stores b - 2 and adds b - 3. */
+/* What a step does. Blocks go through four stages, a step each: their weights are unpacked; multiplied; the sums stored;
+ * and added up. So the step of block b multiplies b - 1, stores b - 2 and adds b - 3. */
 typedef struct {
     bool unpack, multiply, store, add;
     bool odd; /* b, which says whose place is whose */
 } few_stages;
+
+enum { FEW_STEPS_MORE = 3 };
 
 LANES_INLINE few_stages few_stages_of(size_t block, size_t begin, size_t end) {
     return (few_stages){.unpack = block < end,
@@ -80,25 +92,43 @@ LANES_INLINE few_stages few_stages_of(size_t block, size_t begin, size_t end) {
                         .odd = block % 2 == 1};
 }
 
-LANES_INLINE void few_unpack(const few_work *work, int r, size_t block, bool odd, ew_matrix_format format) {
-    const tile_view *tile = &work->tiles[r];
-    if (work->fetch) {
-        prefetch_block(tile, work->n_tiles, block, FEW_PREFETCH_BLOCKS, block_bytes_of(format));
+/* Where the weights, factors and inputs of a step's block lie; those of earlier blocks are before them. */
+typedef struct {
+    const uint8_t *codes[FEW_TILES], *scales[FEW_TILES], *offsets[FEW_TILES];
+    const int8_t (*inputs)[FEW_PLANES][FEW_TOKENS][EW_BLOCK_COLS];
+    const float (*input_sums)[FEW_TOKENS];
+} few_place;
+
+enum { FEW_FACTOR_BYTES = EW_TILE_ROWS * sizeof(uint16_t) };
+
+LANES_INLINE few_place few_place_of(const few_work *work, size_t block, ew_matrix_format format) {
+    const amx_panel *panel = work->panel;
+    few_place place = {.inputs = panel->codes + (block - panel->begin),
+                       .input_sums = panel->sums + (block - panel->begin)};
+    for (int r = 0; r < work->n_tiles; r++) {
+        const tile_view *tile = &work->tiles[r];
+        place.codes[r] = tile->codes + block * block_bytes_of(format);
+        place.scales[r] = tile->scales + block * FEW_FACTOR_BYTES;
+        place.offsets[r] = format == EW_MATRIX_INT4_OFFSET ? tile->offsets + block * FEW_FACTOR_BYTES : NULL;
     }
-    if (format != EW_MATRIX_INT8) {
-        unpack_signed(tile, block, block + 1, format, work->buffers->weights[odd].block[r]);
+    return place;
+}
+
+LANES_INLINE void few_advance(few_place *place, int n_tiles, ew_matrix_format format) {
+    place->inputs++;
+    place->input_sums++;
+    for (int r = 0; r < n_tiles; r++) {
+        place->codes[r] += block_bytes_of(format);
+        place->scales[r] += FEW_FACTOR_BYTES;
+        if (format == EW_MATRIX_INT4_OFFSET) {
+            place->offsets[r] += FEW_FACTOR_BYTES;
+        }
     }
 }
 
-LANES_INLINE const int8_t *few_weights(const few_work *work, int r, size_t block, bool odd, ew_matrix_format format) {
-    return format == EW_MATRIX_INT8 ? (const int8_t *)work->tiles[r].codes + block * AMX_BLOCK
-                                    : work->buffers->weights[odd].block[r];
-}
-
-/* sum[token] grows by a block of one tile (docs/arithmetic.md, "Linear layers"). */
-LANES_INLINE void few_add(const few_work *work, int r, size_t block, bool odd, matmul_shape shape, f32x16 *sum) {
-    int32_t(*in)[16] = work->buffers->sums[odd][r];
-    f32x16 scale = group_factor(work->tiles[r].scales, false, block);
+/* sum[token] grows by the block of one tile that is three before the place (docs/arithmetic.md, "Linear layers"). */
+LANES_INLINE void few_add(const few_place *place, int r, int32_t (*in)[16], matmul_shape shape, f32x16 *sum) {
+    f32x16 scale = group_factor(place->scales[r] - 3 * FEW_FACTOR_BYTES, false, 0);
     i32x16 factor = ints_set(256);
     __asm__("" : "+v"(factor)); /* else gcc makes it anew in every step */
     for (size_t i = 0; i < FEW_TOKENS; i++) {
@@ -106,52 +136,94 @@ LANES_INLINE void few_add(const few_work *work, int r, size_t block, bool odd, m
         sum[i] = lanes_fma(scale, ints_to_lanes(dots), sum[i]);
     }
     if (shape.format == EW_MATRIX_INT4_OFFSET) {
-        const float *inputs = work->panel->sums[block - work->panel->begin];
-        f32x16 offset = group_factor(work->tiles[r].offsets, false, block);
+        f32x16 offset = group_factor(place->offsets[r] - 3 * FEW_FACTOR_BYTES, false, 0);
         for (size_t i = 0; i < FEW_TOKENS; i++) {
-            sum[i] = lanes_fma_at(&inputs[i], offset, sum[i]);
+            sum[i] = lanes_fma_at(&place->input_sums[-3][i], offset, sum[i]);
         }
     }
 }
 
-#define STEP(r_, new_sums_, old_sums_)                                                                                 \
+/* Tile registers from and to somewhere in the buffers. The intrinsics want an address, which costs more instructions. */
+#define FEW_LOAD(number, member)                                                                                       \
+    __asm__ volatile("tileloadd %c1(%0,%2,1), %%tmm%c3" ::"r"(work->buffers), "i"(offsetof(few_buffers, member)),      \
+                     "r"((long)64), "i"(number)                                                                        \
+                     : "memory")
+#define FEW_STORE(number, member)                                                                                      \
+    __asm__ volatile("tilestored %%tmm%c3, %c1(%0,%2,1)" ::"r"(work->buffers), "i"(offsetof(few_buffers, member)),     \
+                     "r"((long)64), "i"(number)                                                                        \
+                     : "memory")
+
+#define STEP(r_, odd_, new_sums_, old_sums_)                                                                           \
     do {                                                                                                               \
         if (stages.unpack) {                                                                                           \
-            few_unpack(work, r_, block, stages.odd, shape.format);                                                     \
+            prefetch_lines(place->codes[r_] + ahead, block_bytes_of(shape.format));                                    \
+        }                                                                                                              \
+        if (stages.unpack && shape.format != EW_MATRIX_INT8) {                                                         \
+            unpack_codes(place->codes[r_], shape.format, work->buffers->weights[odd_].block[r_]);                      \
         }                                                                                                              \
         if (stages.multiply) {                                                                                         \
-            memory_is_read();                                                                                          \
-            _tile_loadd(WEIGHTS, few_weights(work, r_, block - 1, !stages.odd, shape.format), 64);                     \
+            if (shape.format == EW_MATRIX_INT8) {                                                                      \
+                _tile_loadd(WEIGHTS, place->codes[r_] - INT8_BLOCK_BYTES, 64);                                         \
+            } else {                                                                                                   \
+                FEW_LOAD(WEIGHTS, weights[1 - (odd_)].block[r_]);                                                      \
+            }                                                                                                          \
             _tile_dpbssd(new_sums_, INPUTS, WEIGHTS);                                                                  \
             _tile_zero(WEIGHTS);                                                                                       \
         }                                                                                                              \
         if (stages.store) {                                                                                            \
-            STORE_SUMS(old_sums_, work->buffers->sums[stages.odd][r_]);                                                \
+            FEW_STORE(old_sums_, sums[odd_][r_]);                                                                      \
+            _tile_zero(old_sums_);                                                                                     \
         }                                                                                                              \
         if (stages.add) {                                                                                              \
-            few_add(work, r_, block - 3, !stages.odd, shape, sum[r_]);                                                 \
+            few_add(place, r_, work->buffers->sums[1 - (odd_)][r_], shape, sum[r_]);                                   \
         }                                                                                                              \
     } while (0)
-LANES_INLINE void few_step(const few_work *work, size_t block, few_stages stages, matmul_shape shape,
-                           f32x16 (*sum)[FEW_TOKENS]) {
+LANES_INLINE void few_step(const few_work *work, const few_place *place, size_t ahead, few_stages stages,
+                           matmul_shape shape, f32x16 (*sum)[FEW_TOKENS]) {
     if (stages.multiply) {
         memory_is_read();
-        _tile_loadd(INPUTS, work->panel->codes[block - 1 - work->panel->begin], EW_BLOCK_COLS);
+        _tile_loadd(INPUTS, place->inputs[-1], EW_BLOCK_COLS);
     }
     if (stages.odd) {
-        STEP(0, EVEN_FIRST, ODD_FIRST);
+        STEP(0, 1, EVEN_FIRST, ODD_FIRST);
         if (work->n_tiles > 1) {
-            STEP(1, EVEN_SECOND, ODD_SECOND);
+            STEP(1, 1, EVEN_SECOND, ODD_SECOND);
         }
     } else {
-        STEP(0, ODD_FIRST, EVEN_FIRST);
+        STEP(0, 0, ODD_FIRST, EVEN_FIRST);
         if (work->n_tiles > 1) {
-            STEP(1, ODD_SECOND, EVEN_SECOND);
+            STEP(1, 0, ODD_SECOND, EVEN_SECOND);
         }
     }
     _tile_zero(INPUTS);
 }
 #undef STEP
+#undef FEW_STORE
+#undef FEW_LOAD
+
+/* All steps of the panel's blocks. Those where everything happens go in pairs, so that nothing in them has to be asked.
+ * Near the end of the tiles the next ones are asked for; the address may lie beyond the matrix, where a prefetch does
+ * nothing. */
+LANES_INLINE void few_sum(const few_work *work, matmul_shape shape, f32x16 (*sum)[FEW_TOKENS]) {
+    size_t begin = work->panel->begin, end = work->panel->end, n_blocks = work->tiles[0].n_blocks;
+    size_t bytes = block_bytes_of(shape.format), near = FEW_PREFETCH_BLOCKS * bytes;
+    size_t far = near + (size_t)(work->n_tiles - 1) * n_blocks * bytes;
+    few_place place = few_place_of(work, begin, shape.format);
+    for (size_t block = begin; block < end + FEW_STEPS_MORE;) {
+        size_t ahead = block + FEW_PREFETCH_BLOCKS < n_blocks ? near : far;
+        if (block % 2 == 0 && block >= begin + 3 && block + 1 < end) {
+            few_step(work, &place, ahead, (few_stages){true, true, true, true, .odd = false}, shape, sum);
+            few_advance(&place, work->n_tiles, shape.format);
+            few_step(work, &place, ahead, (few_stages){true, true, true, true, .odd = true}, shape, sum);
+            few_advance(&place, work->n_tiles, shape.format);
+            block += 2;
+        } else {
+            few_step(work, &place, ahead, few_stages_of(block, begin, end), shape, sum);
+            few_advance(&place, work->n_tiles, shape.format);
+            block++;
+        }
+    }
+}
 
 /* Sums between the spans of a long row, and before they are written. */
 typedef float few_sums[FEW_TILES][FEW_TOKENS][LANES];
@@ -187,8 +259,12 @@ LANES_INLINE void few_end(const few_work *work, matmul_shape shape, few_sums sum
 /* y of the panel's tokens and the tiles' n_rows rows; between the spans of a long row y holds the sums. They stay in
  * registers because every loop over them here is short enough to be unrolled. */
 LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
-    size_t begin = work->panel->begin, end = work->panel->end;
     few_sums carried;
+    for (size_t i = 0; i < work->panel->count; i++) {
+        for (int r = 0; r < work->n_tiles; r++) {
+            __builtin_prefetch(y + (work->panel->first + i) * y_stride + (size_t)r * LANES, 1, 3);
+        }
+    }
     f32x16 sum[FEW_TILES][FEW_TOKENS];
     few_begin(work, y, y_stride, n_rows, carried);
     for (int r = 0; r < work->n_tiles; r++) {
@@ -196,16 +272,7 @@ LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, floa
             sum[r][i] = lanes_load(carried[r][i]);
         }
     }
-    for (size_t block = begin; block < end + 3;) {
-        if (block % 2 == 0 && block >= begin + 3 && block + 1 < end) {
-            few_step(work, block, (few_stages){true, true, true, true, .odd = false}, shape, sum);
-            few_step(work, block + 1, (few_stages){true, true, true, true, .odd = true}, shape, sum);
-            block += 2;
-        } else {
-            few_step(work, block, few_stages_of(block, begin, end), shape, sum);
-            block++;
-        }
-    }
+    few_sum(work, shape, sum);
     for (int r = 0; r < work->n_tiles; r++) {
         for (size_t i = 0; i < FEW_TOKENS; i++) {
             lanes_store(carried[r][i], sum[r][i]);
@@ -225,7 +292,7 @@ LANES_INLINE size_t few_times_range(const ew_matrix *w, size_t begin, size_t end
         }
         size_t row = begin * EW_TILE_ROWS;
         for (size_t i = 0; i < n_panels; i++) {
-            few_work work = {views, n_tiles, i == 0, x, &panels[i], buffers};
+            few_work work = {views, n_tiles, x, &panels[i], buffers};
             few_times_tiles(&work, shape, y + row, y_stride, w->rows - row);
         }
     }
@@ -235,7 +302,8 @@ LANES_INLINE size_t few_times_range(const ew_matrix *w, size_t begin, size_t end
 LANES_INLINE void few_times_all(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
                                 matmul_shape shape, float *y, size_t y_stride) {
     amx_panel panels[FEW_PANELS];
-    few_buffers buffers;
+    few_buffers stack_buffers, *buffers = &stack_buffers;
+    __asm__("" : "+r"(buffers)); /* else gcc finds the address of each member anew, or in a vector register */
     for (size_t begin = 0; begin < x->n_blocks; begin += SEGMENT_BLOCKS) {
         size_t end = x->n_blocks - begin < SEGMENT_BLOCKS ? x->n_blocks : begin + SEGMENT_BLOCKS, n_panels = 0;
         for (size_t first = 0; first < x->n_tokens; first += FEW_TOKENS) {
@@ -244,11 +312,14 @@ LANES_INLINE void few_times_all(const ew_matrix *w, size_t tile_begin, size_t ti
             panel->count = x->n_tokens - first < FEW_TOKENS ? x->n_tokens - first : FEW_TOKENS;
             panel->begin = begin;
             panel->end = end;
-            fill_panel(x, shape.format == EW_MATRIX_INT4_OFFSET, panel);
+            fill_codes(x, panel);
+            if (shape.format == EW_MATRIX_INT4_OFFSET) {
+                fill_sums(x, panel);
+            }
         }
         size_t tile =
-            few_times_range(w, tile_begin, tile_end, x, FEW_TILES, shape, panels, n_panels, &buffers, y, y_stride);
-        few_times_range(w, tile, tile_end, x, 1, shape, panels, n_panels, &buffers, y, y_stride);
+            few_times_range(w, tile_begin, tile_end, x, FEW_TILES, shape, panels, n_panels, buffers, y, y_stride);
+        few_times_range(w, tile, tile_end, x, 1, shape, panels, n_panels, buffers, y, y_stride);
     }
 }
 

@@ -59,14 +59,19 @@ typedef int32_t amx_sums[AMX_TOKENS][16];
          ? _mm512_gf2p8affine_epi64_epi8(bytes, _mm512_set1_epi64(0x0102040808080808LL << ((high) ? 4 : 0)), 0xf8)     \
          : _mm512_gf2p8affine_epi64_epi8(bytes, _mm512_set1_epi64(0x0102040800000000LL << ((high) ? 4 : 0)), 0))
 
-/* Unpacked codes of a span as signed bytes, INT4 only. */
+/* The codes of an INT4 block as signed bytes. */
+LANES_INLINE void unpack_codes(const uint8_t *codes, ew_matrix_format format, int8_t *out) {
+    for (int v = 0; v < 4; v++) {
+        bytes64 both = bytes_load(codes + v * 64);
+        _mm512_store_si512(out + v * 64, SIGNED_NIBBLES(both, false, format));
+        _mm512_store_si512(out + (v + 4) * 64, SIGNED_NIBBLES(both, true, format));
+    }
+}
+
+/* Those of a span's blocks. */
 LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end, ew_matrix_format format, int8_t *out) {
     for (size_t block = begin; block < end; block++, out += AMX_BLOCK) {
-        for (int v = 0; v < 4; v++) {
-            bytes64 both = bytes_load(tile->codes + block * INT4_BLOCK_BYTES + v * 64);
-            _mm512_store_si512(out + v * 64, SIGNED_NIBBLES(both, false, format));
-            _mm512_store_si512(out + (v + 4) * 64, SIGNED_NIBBLES(both, true, format));
-        }
+        unpack_codes(tile->codes + block * INT4_BLOCK_BYTES, format, out);
     }
 }
 
