@@ -64,9 +64,9 @@ static void chunks_shrink(void **state) {
         for (size_t item = 0; item < N_ITEMS; item++) {
             assert_int_equal(atomic_load(&loop.counts[item]), 1);
         }
-        if (loop.least < 10) { /* a quarter of what is left, each time */
-            assert_int_equal(atomic_load(&loop.largest), N_ITEMS / 4 / loop.least * loop.least);
-            assert_in_range(atomic_load(&loop.n_chunks), 10, 30);
+        if (loop.least < 10) { /* a third of what is left, each time */
+            assert_int_equal(atomic_load(&loop.largest), N_ITEMS / 3 / loop.least * loop.least);
+            assert_in_range(atomic_load(&loop.n_chunks), 8, 24);
         } else {
             assert_int_equal(atomic_load(&loop.largest), loop.least < N_ITEMS ? loop.least : N_ITEMS);
         }
