@@ -11,7 +11,9 @@
 static void begin_run_outputs(const ew_attention *a, size_t begin, attention_run *run) {
     for (size_t row = 0; row < a->n_rows; row++) {
         size_t n = seen_from(a, row, begin, EW_ATTENTION_PARTIAL);
-        memset(run->output[row], 0, a->layout->padded_dim * sizeof(float));
+        for (size_t c = 0; c < a->layout->padded_dim; c += LANES) {
+            lanes_store(&run->output[row][c], lanes_zero());
+        }
         if (n > 0) {
             softmax_row(run->scores[row], n, &run->maximum[row], &run->sum[row]);
         }
@@ -100,7 +102,9 @@ static void attend_runs(const ew_attention *a, size_t begin, size_t end, size_t 
         for (size_t row = 0; row < a->n_rows; row++) {
             if (seen_from(a, row, i * EW_ATTENTION_PARTIAL, 1) > 0) {
                 float *partial = partials + (row * n_runs + i) * stride;
-                memcpy(partial, run.output[row], padded_dim * sizeof(float));
+                for (size_t c = 0; c < padded_dim; c += LANES) {
+                    lanes_store(partial + c, lanes_load(&run.output[row][c]));
+                }
                 partial[padded_dim] = run.maximum[row];
                 partial[padded_dim + 1] = run.sum[row];
             }

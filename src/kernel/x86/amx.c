@@ -27,14 +27,36 @@ enum {
 /* What one scale covers: a block, several, or the whole row. */
 typedef enum { GROUP_BLOCK, GROUP_BLOCKS, GROUP_ROW } group_kind;
 
+/* Tokens that go through together, groups of 16. Loads that agree in their last 12 address bits with a store before them
+ * wait for it: so unpacked blocks agree with the sums that are read, not with those that are stored meanwhile. */
+typedef struct {
+    size_t first, count;
+    _Alignas(4096) amx_sums sums[2][2];                        /* of even and odd blocks, of the planes */
+    _Alignas(4096) int8_t weights[SEGMENT_BLOCKS * AMX_BLOCK]; /* at unpacked_at */
+    f32x16 carried[AMX_BATCH];                                 /* sums after the last span */
+    float offset_inputs[AMX_TOKENS][SEGMENT_BLOCKS];
+} amx_batch;
+
+/* Where block `index` of a span lies when it is unpacked: even ones in the first half of 4 KB, odd ones in the second. */
+LANES_INLINE size_t unpacked_at(size_t index) {
+    enum { PAGE = 4096, PAGE_BLOCKS = PAGE / AMX_BLOCK };
+    return index / PAGE_BLOCKS * PAGE + index % 2 * (PAGE / 2) + index % PAGE_BLOCKS / 2 * AMX_BLOCK;
+}
+
 /* What is the same for all groups of tokens of a batch. */
 typedef struct {
     tile_view tile;
-    const int8_t *weights; /* unpacked blocks begin .. end - 1 */
+    const int8_t *weights; /* blocks begin .. end - 1, of INT8 as they lie in the matrix, else unpacked */
     size_t begin, end;
     const ew_activations *x;
+    amx_sums (*sums)[2];                    /* the batch's */
     float (*offset_inputs)[SEGMENT_BLOCKS]; /* t of each token and group of the span, for offsets */
 } amx_span;
+
+LANES_INLINE const int8_t *weights_of(const amx_span *span, size_t block, ew_matrix_format format) {
+    size_t index = block - span->begin;
+    return span->weights + (format == EW_MATRIX_INT8 ? index * AMX_BLOCK : unpacked_at(index));
+}
 
 /* t of one token's groups, of one block each. */
 LANES_INLINE void find_block_offset_inputs(const int32_t *sums, const float *scales, size_t n, float *out) {
@@ -76,29 +98,30 @@ static void find_offset_inputs(const amx_span *span, size_t token) {
 }
 
 /* Sums of all planes over blocks begin .. end - 1 into out[plane]. */
-LANES_INLINE void sum_blocks(const amx_span *span, size_t token, size_t begin, size_t end, ew_activation_type type,
+LANES_INLINE void sum_blocks(const amx_span *span, size_t token, size_t begin, size_t end, matmul_shape shape,
                              amx_sums *out) {
-    size_t bytes = type == EW_ACTIVATION_INT16 ? 64 : 32; /* of a token's block */
+    bool wide = shape.type == EW_ACTIVATION_INT16;
+    size_t bytes = wide ? 64 : 32; /* of a token's block */
     long stride = (long)(span->x->n_blocks * bytes);
     memory_is_read();
     for (size_t block = begin; block < end; block++) {
         const int8_t *codes = span->x->codes + (token * span->x->n_blocks + block) * bytes;
-        _tile_loadd(WEIGHTS, span->weights + (block - span->begin) * AMX_BLOCK, 64);
+        _tile_loadd(WEIGHTS, weights_of(span, block, shape.format), 64);
         MULTIPLY_INPUTS(EVEN_FIRST, codes, stride);
-        if (type == EW_ACTIVATION_INT16) {
+        if (wide) {
             MULTIPLY_INPUTS(EVEN_SECOND, codes + 32, stride);
         }
         _tile_zero(WEIGHTS);
     }
     STORE_SUMS(EVEN_FIRST, out[0]);
-    if (type == EW_ACTIVATION_INT16) {
+    if (wide) {
         STORE_SUMS(EVEN_SECOND, out[1]);
     }
 }
 
 /* sum[i] grows by the groups of the span. A row of one group keeps p in sum[i] until its end. */
 LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 *sum) {
-    amx_sums sums[2][2] __attribute__((aligned(64)));
+    amx_sums(*sums)[2] = span->sums;
     size_t step = span->tile.group_blocks;
     const float *scales = span->x->scales + token * span->x->n_blocks;
     for (size_t begin = span->begin, group = 0; begin < span->end; group++) {
@@ -106,7 +129,7 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shap
         amx_sums *out = sums[group & 1];
         f32x16 p[AMX_TOKENS];
         if (shape.type == EW_ACTIVATION_INT16) {
-            sum_blocks(span, token, begin, end, shape.type, out);
+            sum_blocks(span, token, begin, end, shape, out);
             for (size_t i = 0; i < AMX_TOKENS; i++) {
                 p[i] = ints_to_lanes(ints_add(ints_times_256(ints_load(out[0][i])), ints_load(out[1][i])));
                 p[i] = groups == GROUP_ROW ? lanes_add(sum[i], p[i]) : p[i];
@@ -116,7 +139,7 @@ LANES_INLINE void add_span(const amx_span *span, size_t token, matmul_shape shap
                 p[i] = groups == GROUP_ROW ? sum[i] : lanes_zero();
             }
             for (size_t block = begin; block < end; block++) {
-                sum_blocks(span, token, block, block + 1, shape.type, sums[block & 1]);
+                sum_blocks(span, token, block, block + 1, shape, sums[block & 1]);
                 for (size_t i = 0; i < AMX_TOKENS; i++) {
                     f32x16 scale = lanes_set(scales[i * span->x->n_blocks + block]);
                     p[i] = lanes_fma(scale, ints_to_lanes(ints_load(sums[block & 1][0][i])), p[i]);
@@ -197,11 +220,12 @@ LANES_INLINE span_stages span_stages_of(size_t block, size_t begin, size_t end) 
         }                                                                                                              \
     } while (0)
 LANES_INLINE void span_step(const amx_span *span, size_t token, size_t block, span_stages stages, matmul_shape shape,
-                            amx_sums (*sums)[2], f32x16 *sum) {
+                            f32x16 *sum) {
+    amx_sums(*sums)[2] = span->sums;
     bool wide = shape.type == EW_ACTIVATION_INT16;
     size_t bytes = wide ? 64 : 32;
     long stride = (long)(span->x->n_blocks * bytes);
-    const int8_t *weights = span->weights + (block - span->begin) * AMX_BLOCK;
+    const int8_t *weights = weights_of(span, block, shape.format);
     const int8_t *codes = span->x->codes + (token * span->x->n_blocks + block) * bytes;
     memory_is_read();
     if (stages.odd) {
@@ -219,7 +243,6 @@ LANES_INLINE void span_step(const amx_span *span, size_t token, size_t block, sp
 /* add_span for groups of 32: while the tile unit works on one block, the vector units add up another. The first tokens
  * of a batch also ask for the next tile's weights. */
 LANES_INLINE void add_span32(const amx_span *span, size_t token, bool fetch, matmul_shape shape, f32x16 *sum) {
-    amx_sums sums[2][2] __attribute__((aligned(4096)));
     size_t begin = span->begin, end = span->end;
     for (size_t block = begin; block < end + 2;) {
         if (fetch && block < end) {
@@ -229,11 +252,11 @@ LANES_INLINE void add_span32(const amx_span *span, size_t token, bool fetch, mat
             if (fetch) {
                 prefetch_block(&span->tile, 1, block + 1, span->tile.n_blocks, block_bytes_of(shape.format));
             }
-            span_step(span, token, block, (span_stages){true, true, true, .odd = false}, shape, sums, sum);
-            span_step(span, token, block + 1, (span_stages){true, true, true, .odd = true}, shape, sums, sum);
+            span_step(span, token, block, (span_stages){true, true, true, .odd = false}, shape, sum);
+            span_step(span, token, block + 1, (span_stages){true, true, true, .odd = true}, shape, sum);
             block += 2;
         } else {
-            span_step(span, token, block, span_stages_of(block, begin, end), shape, sums, sum);
+            span_step(span, token, block, span_stages_of(block, begin, end), shape, sum);
             block++;
         }
     }
@@ -255,14 +278,6 @@ static float row_offset_input(const ew_activations *x, size_t token) {
     }
     return t;
 }
-
-/* Tokens that go through together, groups of 16. */
-typedef struct {
-    size_t first, count;
-    f32x16 carried[AMX_BATCH]; /* sums after the last span */
-    float offset_inputs[AMX_TOKENS][SEGMENT_BLOCKS];
-    int8_t weights[SEGMENT_BLOCKS * AMX_BLOCK] __attribute__((aligned(64)));
-} amx_batch;
 
 /* y of one token and tile from its sum. */
 LANES_INLINE void write_result(const amx_span *span, size_t token, matmul_shape shape, group_kind groups, f32x16 sum,
@@ -309,7 +324,7 @@ LANES_INLINE void multiply_span(amx_batch *batch, amx_span *span, matmul_shape s
 LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t tile_end, const ew_activations *x,
                                  amx_batch *batch, matmul_shape shape, group_kind groups, float *y, size_t y_stride) {
     for (size_t tile = tile_begin; tile < tile_end; tile++) {
-        amx_span span = {.tile = tile_at(w, tile), .x = x, .offset_inputs = batch->offset_inputs};
+        amx_span span = {.tile = tile_at(w, tile), .x = x, .sums = batch->sums, .offset_inputs = batch->offset_inputs};
         size_t row = tile * EW_TILE_ROWS;
         size_t step = shape.format == EW_MATRIX_INT8 && groups == GROUP_ROW ? SEGMENT_BLOCKS_INT8 : SEGMENT_BLOCKS;
         for (size_t begin = 0; begin < x->n_blocks; begin += step) {
@@ -318,7 +333,10 @@ LANES_INLINE void multiply_batch(const ew_matrix *w, size_t tile_begin, size_t t
             if (shape.format == EW_MATRIX_INT8) {
                 span.weights = (const int8_t *)span.tile.codes + begin * AMX_BLOCK;
             } else {
-                unpack_signed(&span.tile, begin, span.end, shape.format, batch->weights);
+                for (size_t block = begin; block < span.end; block++) {
+                    unpack_codes(span.tile.codes + block * INT4_BLOCK_BYTES, shape.format,
+                                 batch->weights + unpacked_at(block - begin));
+                }
                 span.weights = batch->weights;
             }
             memory_is_read();

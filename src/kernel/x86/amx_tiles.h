@@ -68,13 +68,6 @@ LANES_INLINE void unpack_codes(const uint8_t *codes, ew_matrix_format format, in
     }
 }
 
-/* Those of a span's blocks. */
-LANES_INLINE void unpack_signed(const tile_view *tile, size_t begin, size_t end, ew_matrix_format format, int8_t *out) {
-    for (size_t block = begin; block < end; block++, out += AMX_BLOCK) {
-        unpack_codes(tile->codes + block * INT4_BLOCK_BYTES, format, out);
-    }
-}
-
 /* 256 hi + lo; `factor` is 256. With INT4 symmetric weights |hi| is at most 8 * 127 * 32, which a word holds. */
 LANES_INLINE i32x16 join_planes(i32x16 hi, i32x16 lo, i32x16 factor, ew_matrix_format format) {
     if (format == EW_MATRIX_INT4_SYMMETRIC) {

@@ -191,7 +191,8 @@ LANES_INLINE bytes64 bytes_signed(bytes64 v) {
 LANES_INLINE i32x16 ints_dot_nibbles(i32x16 sum, bytes64 v, const int8_t *x) {
     int32_t quad;
     memcpy(&quad, x, sizeof quad);
-    return _mm512_dpbusd_epi32(sum, v, _mm512_set1_epi32(quad));
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(v), "v"(_mm512_set1_epi32(quad)));
+    return sum;
 }
 LANES_INLINE i32x16 ints_dot_signed(i32x16 sum, bytes64 v, const int8_t *x) {
     return ints_dot_nibbles(sum, v, x);
