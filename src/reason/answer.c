@@ -168,12 +168,16 @@ static ew_status choose_verifier(answering *a, ew_error *error) {
     bool fits = verifier && ew_verifier_is_for(verifier, adapted ? policy->adapter : NULL);
     a->ensemble.verifier = fits ? verifier : NULL;
     a->ensemble.vote = fits || policy->vote == EW_VOTE_BEST ? policy->vote : EW_VOTE_MAJORITY;
-    /* Routed to the other mode than the verifier's, several answers can still vote by number. */
-    bool can_do_without = policy->mode == EW_MODE_AUTO && policy->vote != EW_VOTE_BEST && policy->streams > 0;
+    /* In the other mode than the verifier's, routed or turned off, several answers can still vote by number. */
+    bool turned_off = verifier && !adapted && policy->adapter && ew_verifier_is_for(verifier, policy->adapter);
+    bool can_do_without =
+        (policy->mode == EW_MODE_AUTO || turned_off) && policy->vote != EW_VOTE_BEST && policy->streams > 0;
     if (fits || !verifier || can_do_without) {
         return EW_OK;
     }
-    return ew_fail(error, EW_ERROR_ARGUMENT, "the verifier was trained %s an adapter, and this answer is written %s",
+    return ew_fail(error, EW_ERROR_ARGUMENT,
+                   "the verifier was trained %s an adapter, and this answer is written %s: give the one that goes with "
+                   "it, or none",
                    verifier->head.adapter_fingerprint[0] ? "with" : "without",
                    adapted ? "with another one" : "without one");
 }

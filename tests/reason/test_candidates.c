@@ -1,6 +1,7 @@
 /* Several streams at once, on scripts and on the tiny model itself: who votes, when all stop, what they share. */
 #include "scripted.h"
 
+#include "model/adapter.h"
 #include "reason/heads.h"
 
 static ew_policy voting_policy(size_t streams) {
@@ -184,6 +185,30 @@ static void one_stream_is_scored_too(void **state) {
     free_verifier(&verifier);
 }
 
+/* Without the adapter that its verifier knows a chat goes on, unscored; another adapter's verifier is a mistake. */
+static void a_verifier_of_the_other_mode_is_left_out(void **state) {
+    scripted *s = *state;
+    ew_verifier verifier = make_verifier(s);
+    ew_adapter adapter = {.fingerprint = "of the adapter"};
+    strcpy(verifier.head.adapter_fingerprint, adapter.fingerprint);
+    ew_policy policy = EW_POLICY_INIT;
+    policy.mode = EW_MODE_OFF;
+    policy.adapter = &adapter;
+    policy.verifier = &verifier;
+    say(s, NULL, 0);
+    ew_answer_result result = scripted_ask(s, "It is 4.", &policy, NULL);
+    assert_true(isnan(result.candidates[0].score));
+    ew_answer_result_free(&result);
+    const ew_message question = {"user", "How much is it?", 15};
+    ew_error error;
+    strcpy(adapter.fingerprint, "of another");
+    assert_int_equal(ew_answer_from(&s->source, &question, 1, &policy, NULL, &result, &error), EW_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "the verifier was trained with an adapter"));
+    policy.adapter = NULL;
+    assert_int_equal(ew_answer_from(&s->source, &question, 1, &policy, NULL, &result, &error), EW_ERROR_ARGUMENT);
+    free_verifier(&verifier);
+}
+
 static void more_streams_only_while_the_verifier_doubts(void **state) {
     scripted *s = *state;
     static const struct {
@@ -300,6 +325,7 @@ int main(void) {
         cmocka_unit_test(a_decided_vote_stops_the_others),
         cmocka_unit_test(scores_weigh),
         cmocka_unit_test(one_stream_is_scored_too),
+        cmocka_unit_test(a_verifier_of_the_other_mode_is_left_out),
         cmocka_unit_test(more_streams_only_while_the_verifier_doubts),
         cmocka_unit_test(a_stream_depends_on_the_seed_and_its_number),
         cmocka_unit_test(streams_share_the_prompt),
