@@ -5,7 +5,7 @@
  * Weights stream from memory here, so a block is unpacked shortly before its product. What a vector has stored a tile
  * register cannot read before it is in the cache, nor the other way round: so the four things that happen to a block are
  * a step apart. Two tiles of 16 rows go side by side, so that a panel is loaded once for both. What takes the time is the
- * number of instructions, of which storing a tile register is about 75 (docs/performance.md, step 24). */
+ * number of instructions, of which storing a tile register is about 75 (docs/performance.md, step 25). */
 #ifndef EW_KERNEL_AMX_FEW_H
 #define EW_KERNEL_AMX_FEW_H
 
