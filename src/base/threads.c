@@ -59,7 +59,7 @@ static void relax(void) {
 #endif
 }
 
-/* How many of the `left` items come next. */
+/* How many of the `left` items come next: shrinking ones are two thirds of a thread's fair share. */
 static size_t next_chunk(const ew_pool *pool, size_t left) {
     size_t chunk = pool->chunk;
     if (pool->shrinking) {

@@ -33,13 +33,12 @@ static void for_tiles(const product_list *list, size_t begin, size_t end, tile_f
     }
 }
 
-static void run_tiles(const product_list *list, ew_pool *pool, ew_task task) {
-    enum { LEAST = 4 }; /* kernels take two tiles at a time */
+static size_t tiles_of_all(const product_list *list) {
     size_t n_tiles = 0;
     for (size_t i = 0; i < list->n; i++) {
         n_tiles += tiles_of(list->products[i].matrix);
     }
-    ew_pool_run_shrinking(pool, n_tiles, LEAST, task, (void *)list);
+    return n_tiles;
 }
 
 static void multiply(const ew_kernels *kernels, const ew_product *p, const ew_matrix *matrix, size_t from, size_t to,
@@ -185,6 +184,8 @@ static void list_factors(const ew_linear_run *run, bool b, product_list *list) {
 }
 
 void ew_linear_compute(const ew_linear_run *run) {
+    enum { FILL_LEAST = 4 };            /* tiles; kernels take two at a time */
+    enum { ADD_CHUNKS_PER_THREAD = 3 }; /* B is small, and a chunk of it begins cold */
     ew_session *session = run->session;
     ew_product own[EW_LINEARS_TOGETHER];
     product_list list = {.kernels = session->kernels,
@@ -192,12 +193,13 @@ void ew_linear_compute(const ew_linear_run *run) {
     list_factors(run, false, &list);
     bool adapted = list.n > 0;
     list_matrices(run, &list);
-    run_tiles(&list, session->pool, fill_task);
+    ew_pool_run_shrinking(session->pool, tiles_of_all(&list), FILL_LEAST, fill_task, &list);
     if (adapted) {
         list.n = 0;
         list_factors(run, true, &list);
         ew_for_batch_rows(session->pool, run->n_rows, reduced_task, &list);
-        run_tiles(&list, session->pool, add_task);
+        size_t n_tiles = tiles_of_all(&list), n_chunks = ew_pool_size(session->pool) * ADD_CHUNKS_PER_THREAD;
+        ew_pool_run(session->pool, n_tiles, n_tiles / n_chunks, add_task, &list);
     }
 }
 

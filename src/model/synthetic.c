@@ -58,29 +58,37 @@ typedef struct maker {
     ew_error *error;
 } maker;
 
-/* Zeroed memory of the model, one thing behind the other as in a file: in small pieces of their own, matrices of a few
- * megabytes would lie in small pages, which are read more slowly. NULL: no memory. */
-static void *take(maker *m, size_t bytes) {
-    enum { PIECE = 1 << 25, ALIGNMENT = 64 };
+static void *allocate_owned(maker *m, size_t bytes) {
     ew_model_weights *weights = &m->model->weights;
+    void *memory = ew_allocate_aligned(bytes, 1);
+    if (!memory ||
+        !ew_grow((void **)&weights->owned, &weights->owned_capacity, weights->n_owned + 1, sizeof *weights->owned)) {
+        free(memory);
+        ew_fail_memory(m->error, bytes, "a synthetic model");
+        return NULL;
+    }
+    return weights->owned[weights->n_owned++] = memory;
+}
+
+/* Zeroed memory of the model. What is too small to get large pages of its own lies one behind the other in pieces that do:
+ * small pages are read more slowly. NULL: no memory. */
+static void *take(maker *m, size_t bytes) {
+    enum { PIECE = 1 << 25, LARGE = PIECE / 4, ALIGNMENT = 64 };
+    m->model->weights.bytes += bytes;
+    if (bytes >= LARGE) {
+        return allocate_owned(m, bytes);
+    }
     size_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (size > m->left) {
-        size_t piece = size > PIECE ? size : PIECE;
-        uint8_t *memory = ew_allocate_aligned(piece, 1);
-        if (!memory || !ew_grow((void **)&weights->owned, &weights->owned_capacity, weights->n_owned + 1,
-                                sizeof *weights->owned)) {
-            free(memory);
-            ew_fail_memory(m->error, piece, "a synthetic model");
-            return NULL;
-        }
-        weights->owned[weights->n_owned++] = memory;
-        m->next = memory;
-        m->left = piece;
+        m->next = allocate_owned(m, PIECE);
+        m->left = m->next ? PIECE : 0;
+    }
+    if (!m->next) {
+        return NULL;
     }
     void *memory = m->next;
     m->next += size;
     m->left -= size;
-    weights->bytes += bytes;
     return memory;
 }
 

@@ -22,9 +22,10 @@ LANES_INLINE void write_rows(const ew_activations *x, size_t token, matmul_shape
 
 enum { PREFETCH_BLOCKS = 16 };
 
-LANES_INLINE void prefetch_lines(const uint8_t *at, size_t bytes) {
+/* Lines into the second cache; the address need not be one of the program's. */
+LANES_INLINE void prefetch_lines(uintptr_t at, size_t bytes) {
     for (size_t line = 0; line < bytes; line += 64) {
-        __builtin_prefetch(at + line, 0, 2);
+        __builtin_prefetch((const void *)(at + line), 0, 2);
     }
 }
 
@@ -34,7 +35,7 @@ LANES_INLINE void prefetch_lines(const uint8_t *at, size_t bytes) {
 LANES_INLINE void prefetch_block(const tile_view *tile, int n_tiles, size_t block, size_t ahead, size_t block_bytes) {
     size_t wanted = block + ahead;
     wanted = wanted < tile->n_blocks ? wanted : wanted + (size_t)(n_tiles - 1) * tile->n_blocks;
-    prefetch_lines(tile->codes + wanted * block_bytes, block_bytes);
+    prefetch_lines((uintptr_t)tile->codes + wanted * block_bytes, block_bytes);
 }
 
 /* sum of one block and tile grows by its product with one token, S_b being the integers. */

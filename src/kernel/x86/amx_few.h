@@ -82,13 +82,13 @@ typedef struct {
     bool odd; /* b, which says whose place is whose */
 } few_stages;
 
-enum { FEW_STEPS_MORE = 3 };
+enum { FEW_BEHIND = 3 }; /* from the first stage to the last */
 
 LANES_INLINE few_stages few_stages_of(size_t block, size_t begin, size_t end) {
     return (few_stages){.unpack = block < end,
                         .multiply = block >= begin + 1 && block <= end,
                         .store = block >= begin + 2 && block <= end + 1,
-                        .add = block >= begin + 3,
+                        .add = block >= begin + FEW_BEHIND,
                         .odd = block % 2 == 1};
 }
 
@@ -101,15 +101,14 @@ typedef struct {
 
 enum { FEW_FACTOR_BYTES = EW_TILE_ROWS * sizeof(uint16_t) };
 
-LANES_INLINE few_place few_place_of(const few_work *work, size_t block, ew_matrix_format format) {
+LANES_INLINE few_place first_place(const few_work *work, ew_matrix_format format) {
     const amx_panel *panel = work->panel;
-    few_place place = {.inputs = panel->codes + (block - panel->begin),
-                       .input_sums = panel->sums + (block - panel->begin)};
+    few_place place = {.inputs = panel->codes, .input_sums = panel->sums};
     for (int r = 0; r < work->n_tiles; r++) {
         const tile_view *tile = &work->tiles[r];
-        place.codes[r] = tile->codes + block * block_bytes_of(format);
-        place.scales[r] = tile->scales + block * FEW_FACTOR_BYTES;
-        place.offsets[r] = format == EW_MATRIX_INT4_OFFSET ? tile->offsets + block * FEW_FACTOR_BYTES : NULL;
+        place.codes[r] = tile->codes + panel->begin * block_bytes_of(format);
+        place.scales[r] = tile->scales + panel->begin * FEW_FACTOR_BYTES;
+        place.offsets[r] = format == EW_MATRIX_INT4_OFFSET ? tile->offsets + panel->begin * FEW_FACTOR_BYTES : NULL;
     }
     return place;
 }
@@ -126,9 +125,9 @@ LANES_INLINE void few_advance(few_place *place, int n_tiles, ew_matrix_format fo
     }
 }
 
-/* sum[token] grows by the block of one tile that is three before the place (docs/arithmetic.md, "Linear layers"). */
+/* sum[token] grows by the block of one tile that is FEW_BEHIND before the place (docs/arithmetic.md, "Linear layers"). */
 LANES_INLINE void few_add(const few_place *place, int r, int32_t (*in)[16], matmul_shape shape, f32x16 *sum) {
-    f32x16 scale = group_factor(place->scales[r] - 3 * FEW_FACTOR_BYTES, false, 0);
+    f32x16 scale = group_factor(place->scales[r] - FEW_BEHIND * FEW_FACTOR_BYTES, false, 0);
     i32x16 factor = ints_set(256);
     __asm__("" : "+v"(factor)); /* else gcc makes it anew in every step */
     for (size_t i = 0; i < FEW_TOKENS; i++) {
@@ -136,9 +135,9 @@ LANES_INLINE void few_add(const few_place *place, int r, int32_t (*in)[16], matm
         sum[i] = lanes_fma(scale, ints_to_lanes(dots), sum[i]);
     }
     if (shape.format == EW_MATRIX_INT4_OFFSET) {
-        f32x16 offset = group_factor(place->offsets[r] - 3 * FEW_FACTOR_BYTES, false, 0);
+        f32x16 offset = group_factor(place->offsets[r] - FEW_BEHIND * FEW_FACTOR_BYTES, false, 0);
         for (size_t i = 0; i < FEW_TOKENS; i++) {
-            sum[i] = lanes_fma_at(&place->input_sums[-3][i], offset, sum[i]);
+            sum[i] = lanes_fma_at(&place->input_sums[-FEW_BEHIND][i], offset, sum[i]);
         }
     }
 }
@@ -156,10 +155,10 @@ LANES_INLINE void few_add(const few_place *place, int r, int32_t (*in)[16], matm
 #define STEP(r_, odd_, new_sums_, old_sums_)                                                                           \
     do {                                                                                                               \
         if (stages.unpack) {                                                                                           \
-            prefetch_lines(place->codes[r_] + ahead, block_bytes_of(shape.format));                                    \
-        }                                                                                                              \
-        if (stages.unpack && shape.format != EW_MATRIX_INT8) {                                                         \
-            unpack_codes(place->codes[r_], shape.format, work->buffers->weights[odd_].block[r_]);                      \
+            prefetch_lines((uintptr_t)place->codes[r_] + ahead, block_bytes_of(shape.format));                         \
+            if (shape.format != EW_MATRIX_INT8) {                                                                      \
+                unpack_codes(place->codes[r_], shape.format, work->buffers->weights[odd_].block[r_]);                  \
+            }                                                                                                          \
         }                                                                                                              \
         if (stages.multiply) {                                                                                         \
             if (shape.format == EW_MATRIX_INT8) {                                                                      \
@@ -208,10 +207,10 @@ LANES_INLINE void few_sum(const few_work *work, matmul_shape shape, f32x16 (*sum
     size_t begin = work->panel->begin, end = work->panel->end, n_blocks = work->tiles[0].n_blocks;
     size_t bytes = block_bytes_of(shape.format), near = FEW_PREFETCH_BLOCKS * bytes;
     size_t far = near + (size_t)(work->n_tiles - 1) * n_blocks * bytes;
-    few_place place = few_place_of(work, begin, shape.format);
-    for (size_t block = begin; block < end + FEW_STEPS_MORE;) {
+    few_place place = first_place(work, shape.format);
+    for (size_t block = begin; block < end + FEW_BEHIND;) {
         size_t ahead = block + FEW_PREFETCH_BLOCKS < n_blocks ? near : far;
-        if (block % 2 == 0 && block >= begin + 3 && block + 1 < end) {
+        if (block % 2 == 0 && block >= begin + FEW_BEHIND && block + 1 < end) {
             few_step(work, &place, ahead, (few_stages){true, true, true, true, .odd = false}, shape, sum);
             few_advance(&place, work->n_tiles, shape.format);
             few_step(work, &place, ahead, (few_stages){true, true, true, true, .odd = true}, shape, sum);
@@ -227,6 +226,15 @@ LANES_INLINE void few_sum(const few_work *work, matmul_shape shape, f32x16 (*sum
 
 /* Sums between the spans of a long row, and before they are written. */
 typedef float few_sums[FEW_TILES][FEW_TOKENS][LANES];
+
+/* The outputs' lines may be another core's: stores that wait for them would hold up the next tiles' stores. */
+LANES_INLINE void ask_for_outputs(const few_work *work, const float *y, size_t y_stride) {
+    for (size_t i = 0; i < work->panel->count; i++) {
+        for (int r = 0; r < work->n_tiles; r++) {
+            __builtin_prefetch(y + (work->panel->first + i) * y_stride + (size_t)r * LANES, 1, 3);
+        }
+    }
+}
 
 /* The sums so far of the panel's tokens, from y. */
 LANES_INLINE void few_begin(const few_work *work, const float *y, size_t y_stride, size_t n_rows, few_sums sums) {
@@ -260,12 +268,8 @@ LANES_INLINE void few_end(const few_work *work, matmul_shape shape, few_sums sum
  * registers because every loop over them here is short enough to be unrolled. */
 LANES_INLINE void few_times_tiles(const few_work *work, matmul_shape shape, float *y, size_t y_stride, size_t n_rows) {
     few_sums carried;
-    for (size_t i = 0; i < work->panel->count; i++) {
-        for (int r = 0; r < work->n_tiles; r++) {
-            __builtin_prefetch(y + (work->panel->first + i) * y_stride + (size_t)r * LANES, 1, 3);
-        }
-    }
     f32x16 sum[FEW_TILES][FEW_TOKENS];
+    ask_for_outputs(work, y, y_stride);
     few_begin(work, y, y_stride, n_rows, carried);
     for (int r = 0; r < work->n_tiles; r++) {
         for (size_t i = 0; i < FEW_TOKENS; i++) {

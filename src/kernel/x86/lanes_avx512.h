@@ -187,7 +187,8 @@ enum { SIGNED_BIAS = 128 };
 LANES_INLINE bytes64 bytes_signed(bytes64 v) {
     return _mm512_xor_si512(v, _mm512_set1_epi8(-128));
 }
-/* sum + 4 products a lane: bytes of nibbles (0..15) or from bytes_signed, times the quad of int8 at x. */
+/* sum + 4 products a lane: bytes of nibbles (0..15) or from bytes_signed, times the quad of int8 at x. Around the
+ * intrinsic gcc copies registers in loops of many sums. */
 LANES_INLINE i32x16 ints_dot_nibbles(i32x16 sum, bytes64 v, const int8_t *x) {
     int32_t quad;
     memcpy(&quad, x, sizeof quad);
